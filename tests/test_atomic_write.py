@@ -2,32 +2,30 @@
 
 import os
 import threading
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from mbc_engine.atomic_write import atomic_write, make_private_folder
 
 
-def mode_of(path: Path) -> int:
+def mode_of(path):
     return path.stat().st_mode & 0o7777
 
 
 @pytest.fixture(params=[0o000, 0o022, 0o077])
-def umask(request: pytest.FixtureRequest) -> Iterator[int]:
+def umask(request):
     before = os.umask(request.param)
     yield request.param
     os.umask(before)
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
+def path(tmp_path):
     (tmp_path / "a.txt").write_bytes(b"before")
     return tmp_path / "a.txt"
 
 
-def test_the_file_changes_at_once(path: Path) -> None:
+def test_the_file_changes_at_once(path):
     with atomic_write(path) as file:
         file.write(b"after")
         file.flush()
@@ -36,7 +34,7 @@ def test_the_file_changes_at_once(path: Path) -> None:
     assert list(path.parent.iterdir()) == [path]
 
 
-def test_a_failure_changes_nothing(path: Path) -> None:
+def test_a_failure_changes_nothing(path):
     with pytest.raises(KeyboardInterrupt), atomic_write(path) as file:
         file.write(b"half")
         raise KeyboardInterrupt
@@ -44,7 +42,7 @@ def test_a_failure_changes_nothing(path: Path) -> None:
     assert list(path.parent.iterdir()) == [path]
 
 
-def test_only_files_are_replaced(tmp_path: Path) -> None:
+def test_only_files_are_replaced(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(OSError, match="Not a file"), atomic_write(tmp_path / "pipe"):
         pass
@@ -52,7 +50,7 @@ def test_only_files_are_replaced(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("is_private", [False, True])
-def test_permissions(path: Path, umask: int, is_private: bool) -> None:
+def test_permissions(path, umask, is_private):
     for mode in (None, 0o600, 0o640, 0o666, 0o400):
         if mode is None:
             path.unlink()
@@ -69,7 +67,7 @@ def test_permissions(path: Path, umask: int, is_private: bool) -> None:
             assert mode_of(path) == mode
 
 
-def test_links_are_not_followed(path: Path, tmp_path: Path) -> None:
+def test_links_are_not_followed(path, tmp_path):
     other = tmp_path / "other"
     other.write_bytes(b"before")
     (tmp_path / f".a.txt.{os.getpid()}-{threading.get_native_id()}.partial").symlink_to(other)
@@ -81,7 +79,7 @@ def test_links_are_not_followed(path: Path, tmp_path: Path) -> None:
     assert path.read_bytes() == b"after"
 
 
-def test_new_folders_are_private(path: Path, umask: int) -> None:
+def test_new_folders_are_private(path, umask):
     outer = path.parent / "open"
     outer.mkdir(mode=0o755)
     before = mode_of(outer)

@@ -1,7 +1,6 @@
 """Presets, overrides, and errors in them."""
 
 from operator import attrgetter
-from pathlib import Path
 
 import pytest
 from tomlkit import dumps
@@ -20,7 +19,7 @@ CONFIDENCE = "{ slope = 1.5, intercept = -0.5, from_memory = 0.75, from_model = 
 
 
 @pytest.mark.parametrize("name", preset_names())
-def test_presets_survive_a_round_trip(name: str) -> None:
+def test_presets_survive_a_round_trip(name):
     config = load_preset(name)
     assert parse_config(config.to_toml(), name) == config
 
@@ -34,9 +33,7 @@ def test_presets_survive_a_round_trip(name: str) -> None:
         ("llama2-7b", ("large", "base"), 24, 32, 16, 32, 0.75),
     ],
 )
-def test_published_presets_have_the_papers_values(
-    name: str, encoders: tuple[str, str], tokens: int, rank: int, layers: int, batch: int, dropout: float
-) -> None:
+def test_published_presets_have_the_papers_values(name, encoders, tokens, rank, layers, batch, dropout):
     config = load_preset(name)
     model, training, lora, book = config.model, config.training, config.model.lora, config.model.codebook
     assert (model.tokens, lora.rank, lora.alpha, lora.layers, lora.dropout) == (tokens, rank, 2 * rank, layers, 0.05)
@@ -50,7 +47,7 @@ def test_published_presets_have_the_papers_values(
     assert (training.losses.vq, training.losses.routing, training.losses.reconstruction) == (1.0, 0.0, 0.0)
 
 
-def test_preset_from_a_file_without_its_calibration(tmp_path: Path) -> None:
+def test_preset_from_a_file_without_its_calibration(tmp_path):
     path = tmp_path / "own.toml"
     path.write_text(parse_config(SMALLEST, "here", [f"model.confidence={CONFIDENCE}"]).to_toml())
     assert load_preset(str(path)) == parse_config(SMALLEST, "here")
@@ -69,7 +66,7 @@ def test_preset_from_a_file_without_its_calibration(tmp_path: Path) -> None:
         ("model.questions.name=a=b", "model.questions.name", "a=b"),
     ],
 )
-def test_overrides(override: str, setting: str, value: object) -> None:
+def test_overrides(override, setting, value):
     config = parse_config(SMALLEST, "here", ["model.tokens=7", override, "model.tokens=8"])
     assert attrgetter(setting)(config) == value
     assert config.model.tokens == 8
@@ -93,7 +90,7 @@ def test_overrides(override: str, setting: str, value: object) -> None:
         ("model.lora.dropout=1.5", "model.lora.dropout"),
     ],
 )
-def test_wrong_setting_is_named(override: str, setting: str) -> None:
+def test_wrong_setting_is_named(override, setting):
     with pytest.raises(ConfigError) as caught:
         parse_config(SMALLEST, "here", [override])
     assert f": {setting}: " in f": {caught.value.message}"
@@ -110,7 +107,7 @@ def test_wrong_setting_is_named(override: str, setting: str) -> None:
         ("model.base.deeper=1", "base is not a section"),
     ],
 )
-def test_wrong_override(override: str, message: str) -> None:
+def test_wrong_override(override, message):
     with pytest.raises(ConfigError, match=message):
         parse_config(SMALLEST, "here", [override])
 
@@ -123,18 +120,18 @@ def test_wrong_override(override: str, message: str) -> None:
         ("[retriever_reader]", "describes a retriever-reader"),
     ],
 )
-def test_wrong_file(text: str, message: str) -> None:
+def test_wrong_file(text, message):
     with pytest.raises(ConfigError, match=message):
         parse_config(text, "own.toml")
 
 
-def test_unknown_preset_lists_the_known_ones() -> None:
+def test_unknown_preset_lists_the_known_ones():
     with pytest.raises(ConfigError, match="no preset 'nonesuch'") as caught:
         load_preset("nonesuch")
     assert "distilgpt2" in str(caught.value.hint)
 
 
-def test_calibration_survives_a_round_trip() -> None:
+def test_calibration_survives_a_round_trip():
     config = parse_config(SMALLEST, "here")
     assert config.model.confidence is None
     assert "confidence" not in config.to_toml()
@@ -147,7 +144,7 @@ def test_calibration_survives_a_round_trip() -> None:
 @pytest.mark.parametrize(
     "wrong", ["slope=-0.1", "slope=inf", "intercept=nan", "from_memory=1.1", "from_model=-0.1", "from_model=0.8"]
 )
-def test_calibration_out_of_range(wrong: str) -> None:
+def test_calibration_out_of_range(wrong):
     with pytest.raises(ConfigError, match=r"model\.confidence"):
         parse_config(SMALLEST, "here", [f"model.confidence={CONFIDENCE}", f"model.confidence.{wrong}"])
 
@@ -155,8 +152,8 @@ def test_calibration_out_of_range(wrong: str) -> None:
 @pytest.mark.parametrize(
     "name", ["", ".", "..", ".hidden", "a/b", "/etc/x", "link/../x", "a\\b", "a b", "a\n", "ä", "a" * 65]
 )
-def test_a_reader_names_only_a_file_of_its_model(name: str) -> None:
-    def written(name: str) -> str:
+def test_a_reader_names_only_a_file_of_its_model(name):
+    def written(name):
         reader = {"name": name, "encoder": "some/encoder", "confidence": {"weights": (1.0, 1.0)}}
         settings = {"encoder": "some/encoder", "readers": [reader]}
         return dumps({"retriever_reader": settings})

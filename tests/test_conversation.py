@@ -16,7 +16,7 @@ BEFORE, ANSWER = "Who wrote Angel Catbird?", "Margaret Atwood"
 
 
 @pytest.mark.parametrize("turns", [dialogue["turns"] for dialogue in DIALOGUES], ids=lambda turns: turns[0]["question"])
-def test_follow_ups_are_completed(turns: list[dict[str, str]]) -> None:
+def test_follow_ups_are_completed(turns):
     before = turns[0]["question"]
     for last, turn in pairwise(turns):
         before = rewritten(turn["question"], before, last["answers"][0])
@@ -51,7 +51,7 @@ def test_follow_ups_are_completed(turns: list[dict[str, str]]) -> None:
         "?",
     ],
 )
-def test_standalone_questions_are_left_alone(question: str) -> None:
+def test_standalone_questions_are_left_alone(question):
     assert rewritten(question, BEFORE, ANSWER) == question
 
 
@@ -76,20 +76,20 @@ def test_standalone_questions_are_left_alone(question: str) -> None:
         ("Who lived there then?", "Where did Ada live?", "Bergen", "Who lived in Bergen then?"),
     ],
 )
-def test_unsure_rules_add_words_of_the_previous_question(question: str, before: str, answer: str, asked: str) -> None:
+def test_unsure_rules_add_words_of_the_previous_question(question, before, answer, asked):
     assert rewritten(question, before, answer) == asked
 
 
 @pytest.mark.parametrize(
     "before", ["So ... who built the bridge?", 'Who wrote " The Wall " ?', "... ? !", "' 's \u2019s who"]
 )
-def test_punctuation_is_no_antecedent(before: str) -> None:
+def test_punctuation_is_no_antecedent(before):
     for question in ("When was it built?", "And who were they?", "what about there"):
         for answer in ("", "...", None):
             assert rewritten(question, before, answer)
 
 
-def test_long_questions_are_left_alone() -> None:
+def test_long_questions_are_left_alone():
     assert rewritten("And when?", "", None) == "And when?"  # nothing precedes it
     long = "he said that it " * 100
     assert rewritten("And when?", long, None) == "And when?"
@@ -111,16 +111,16 @@ def test_long_questions_are_left_alone() -> None:
         ('"Who is she?" asked whom?', None),
     ],
 )
-def test_questions_on_a_line(line: str, questions: list[str] | None) -> None:
+def test_questions_on_a_line(line, questions):
     assert questions_in(line) == (questions or [line])
 
 
 @pytest.mark.parametrize(("line", "reply"), [("Thanks!", "welcome"), ("hello there", "Hello"), ("OK", "All right")])
-def test_small_talk_is_no_question(line: str, reply: str) -> None:
+def test_small_talk_is_no_question(line, reply):
     assert reply in str(reply_to(line))
     assert rewritten(line, "Who is Ada?", "a singer") == line
 
 
 @pytest.mark.parametrize("line", ["hello world", "ok corral", "thanks to whom did they win?", "good beer"])
-def test_what_may_be_a_question(line: str) -> None:
+def test_what_may_be_a_question(line):
     assert reply_to(line) is None

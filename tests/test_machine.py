@@ -19,9 +19,7 @@ from mbc_engine.machine import idle_threads, usable_cores
         ("max 100000", "4/90", "3", 8, 3),
     ],
 )
-def test_threads_follow_limits_and_load(
-    monkeypatch: pytest.MonkeyPatch, limit: str, running: str, variable: str, cores: int, threads: int
-) -> None:
+def test_threads_follow_limits_and_load(monkeypatch, limit, running, variable, cores, threads):
     files = {
         "/proc/self/cgroup": "0::/user\n",
         "/sys/fs/cgroup/user/cpu.max": limit,

@@ -18,7 +18,7 @@ NASTY = [
 texts = st.lists(st.sampled_from(NASTY), max_size=8).map("".join) | st.text(max_size=12)
 
 
-def official_words(text: str) -> list[str]:
+def official_words(text):
     """What both SQuAD scripts make of an answer, character by character."""
     kept = [letter for letter in text.lower() if letter.isalnum() or not "!" <= letter <= "~"]
     words, word = [], ""
@@ -31,7 +31,7 @@ def official_words(text: str) -> list[str]:
     return "".join(words).split()
 
 
-def official_f1(prediction: str, gold: str) -> float:
+def official_f1(prediction, gold):
     """Precision and recall of words taken one by one, as the script for SQuAD 2.0 combines them."""
     predicted, expected = official_words(prediction), official_words(gold)
     if not predicted or not expected:
@@ -62,7 +62,7 @@ def official_f1(prediction: str, gold: str) -> float:
         ("\ufeffthe end", "\ufeff end"),
     ],
 )
-def test_normalisation_by_hand(text: str, expected: str) -> None:
+def test_normalisation_by_hand(text, expected):
     assert normalize(text) == expected
 
 
@@ -86,18 +86,18 @@ def test_normalisation_by_hand(text: str, expected: str) -> None:
         ("the-a team", "a team", False, 2 / 3, False),  # "thea team" and "team"
     ],
 )
-def test_scores_by_hand(prediction: str, gold: str, is_exact: bool, f1: float, is_lenient: bool) -> None:
+def test_scores_by_hand(prediction, gold, is_exact, f1, is_lenient):
     assert compare(prediction, [gold]) == Match(is_exact, pytest.approx(f1), is_lenient)
 
 
 @given(texts)
 @example("the the-a a\u0301 İ “the”")
-def test_normalisation_is_that_of_the_official_scripts(text: str) -> None:
+def test_normalisation_is_that_of_the_official_scripts(text):
     assert normalize(text) == " ".join(official_words(text))
 
 
 @given(texts, texts)
-def test_scores_are_those_of_the_official_scripts(prediction: str, gold: str) -> None:
+def test_scores_are_those_of_the_official_scripts(prediction, gold):
     match = compare(prediction, [gold])
     assert match.exact_match == (official_words(prediction) == official_words(gold))
     assert match.f1 == pytest.approx(official_f1(prediction, gold))
@@ -106,7 +106,7 @@ def test_scores_are_those_of_the_official_scripts(prediction: str, gold: str) ->
 
 
 @given(texts, st.lists(texts, min_size=1, max_size=4))
-def test_several_golds_count_by_their_best(prediction: str, golds: list[str]) -> None:
+def test_several_golds_count_by_their_best(prediction, golds):
     each = [compare(prediction, [gold]) for gold in golds]
     best = Match(
         any(match.exact_match for match in each),
@@ -125,7 +125,7 @@ def test_several_golds_count_by_their_best(prediction: str, golds: list[str]) ->
         ("", Match(False, 0.0, False), Match(False, 0.0, False)),
     ],
 )
-def test_shortest_gold_or_any(answer: str, shortest_gold: Match, any_gold: Match) -> None:
+def test_shortest_gold_or_any(answer, shortest_gold, any_gold):
     golds = ("Denver Broncos", "Broncos", "The Denver Broncos")
     assert compare(answer, golds) == shortest_gold
     assert compare(answer, golds, "any") == any_gold

@@ -10,18 +10,18 @@ from typing import Any
 
 import pytest
 
-from mbc_engine import Answer, Memory, RetrieverReader, ingest, load_model, open_bank
+from mbc_engine import Memory, ingest, load_model, open_bank
 from mbc_engine.metrics import compare
 from tests.needs import embedded_encoder, large_reader
 from tests.newswire import stories
 
 
 @pytest.fixture(scope="module")
-def mini() -> Any:
+def mini():
     return load_model("mini", reader="small")
 
 
-def test_the_package_has_at_most_15_megabytes() -> None:
+def test_the_package_has_at_most_15_megabytes():
     folder = Path(str(files("mbc_engine") / "models" / "mini"))
     assert sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) <= 15_000_000
 
@@ -29,12 +29,12 @@ def test_the_package_has_at_most_15_megabytes() -> None:
 @pytest.mark.slow
 @embedded_encoder
 @large_reader
-def test_the_large_reader_is_better_and_the_default(mini: RetrieverReader) -> None:
+def test_the_large_reader_is_better_and_the_default(mini):
     large: Any = load_model("mini")
     assert (large.reader_settings.name, large.fingerprints()) == ("large", mini.fingerprints())  # they share banks
     pairs = [(story.text, *pair) for story in islice(stories("test", 10, seed=3), 10) for pair in story.questions]
 
-    def right(model: RetrieverReader) -> int:
+    def right(model):
         spans = model.reader.spans([question for _, question, _ in pairs], [[text] for text, *_ in pairs])
         return sum(
             compare(span.text if span else "", [gold]).exact_match
@@ -45,7 +45,7 @@ def test_the_large_reader_is_better_and_the_default(mini: RetrieverReader) -> No
 
 
 @embedded_encoder
-def test_unseen_stories(mini: RetrieverReader, tmp_path: Path) -> None:
+def test_unseen_stories(mini, tmp_path):
     folder = tmp_path / "stories"
     folder.mkdir()
     sample = list(islice(stories("test", 5, seed=3), 5))
@@ -73,13 +73,13 @@ def test_unseen_stories(mini: RetrieverReader, tmp_path: Path) -> None:
     assert list(map(without_origin, answers)) == list(map(without_origin, without_files))
 
 
-def without_origin(answer: Answer) -> tuple[Any, ...]:
+def without_origin(answer):
     """An answer without where the text came from."""
     return answer.text, answer.confidence, [(own.path, own.share, own.sentence, own.passage) for own in answer.sources]
 
 
 @embedded_encoder
-def test_asking_imports_only_what_it_needs(mini: RetrieverReader, tmp_path: Path) -> None:
+def test_asking_imports_only_what_it_needs(mini, tmp_path):
     (tmp_path / "a.txt").write_text("Hugo moved to Haifa in the spring.")
     with open_bank(mini, tmp_path / "b.mbc") as bank:
         list(ingest(mini, bank, [tmp_path / "a.txt"]))

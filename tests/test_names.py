@@ -8,7 +8,7 @@ from mbc_engine.names import MINIMUM_NUMBERS, READ_MODES, ReadMode, parse_read_m
 
 
 @pytest.mark.parametrize("name", READ_MODES)
-def test_read_mode_with_and_without_a_number(name: str) -> None:
+def test_read_mode_with_and_without_a_number(name):
     assert parse_read_mode(name) == ReadMode(name, None)
     smallest = MINIMUM_NUMBERS.get(name, 2)
     wrong, message = (smallest - 1, f"at least {smallest}") if name in MINIMUM_NUMBERS else (1, "takes no number")
@@ -23,13 +23,13 @@ WRONG_NUMBERS = ("", "x", "-1", "²", "02", "1.5", "2:3", 5000 * "9")
 
 
 @pytest.mark.parametrize("text", ["", ":", "best", "Flat", "flat ", "flat:", *(f"routed:{n}" for n in WRONG_NUMBERS)])
-def test_unknown_read_mode(text: str) -> None:
+def test_unknown_read_mode(text):
     with pytest.raises(ConfigError, match="no read") as refused:
         parse_read_mode(text)
     assert refused.value.hint == "Read modes: flat, hierarchical, routed; a number may follow, as in routed:2."
 
 
-def test_throttle_waits_an_interval_or_a_share_of_the_work() -> None:
+def test_throttle_waits_an_interval_or_a_share_of_the_work():
     throttle = Throttle(max_share=0.1, min_interval=1.0)
     assert throttle.is_due(0.0) and throttle.seconds_left(0.0) == 0.0
     throttle.record(10.0, 10.05)

@@ -20,12 +20,12 @@ HYPER_PARAMETERS = [
 ]
 
 
-def home(path: str) -> Path:
+def home(path):
     return ROOT / ("" if path.startswith("tests/") else "mbc_engine") / path
 
 
 @cache
-def names(path: Path) -> set[str]:
+def names(path):
     """Functions, classes and methods (`Class.method`) of a module."""
     found = set()
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
@@ -39,14 +39,14 @@ def names(path: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("span", sorted({span for span in SPANS if ".py" in span or ".toml" in span}))
-def test_every_name_exists(span: str) -> None:
+def test_every_name_exists(span):
     path, _, name = span.partition("::")
     assert list(home(path).parent.glob(home(path).name)), path
     assert not name or name in names(home(path))
 
 
 @pytest.mark.parametrize("row", HYPER_PARAMETERS, ids=lambda row: row[1])
-def test_hyper_parameters_are_those_of_the_presets(row: tuple[str, ...]) -> None:
+def test_hyper_parameters_are_those_of_the_presets(row):
     _, key, *stated = row
     for preset, value in zip(PRESETS, stated, strict=True):
         found: Any = load_preset(preset)
@@ -55,5 +55,5 @@ def test_hyper_parameters_are_those_of_the_presets(row: tuple[str, ...]) -> None
         assert str(found) == value, preset
 
 
-def test_all_hyper_parameters_are_listed() -> None:
+def test_all_hyper_parameters_are_listed():
     assert len(HYPER_PARAMETERS) == 21

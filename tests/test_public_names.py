@@ -21,14 +21,14 @@ NAMES = {
 }
 
 
-def test_public_names() -> None:
+def test_public_names():
     assert set(mbc_engine.__all__) == set(dir(mbc_engine)) == NAMES
     assert (files("mbc_engine") / "py.typed").is_file()
     with pytest.raises(AttributeError, match="'mbc_engine' has no attribute 'nothing'"):
         _ = mbc_engine.nothing
 
 
-def test_the_library_imports_only_the_standard_library() -> None:
+def test_the_library_imports_only_the_standard_library():
     code = (
         "import json, sys; before = set(sys.modules); import mbc_engine; dir(mbc_engine);"
         "print(json.dumps(sorted({name.split('.')[0] for name in set(sys.modules) - before} - {'mbc_engine'})))"
@@ -40,7 +40,7 @@ def test_the_library_imports_only_the_standard_library() -> None:
     assert set(json.loads(result.stdout)) <= sys.stdlib_module_names
 
 
-def test_run_to_completion_returns_the_result() -> None:
+def test_run_to_completion_returns_the_result():
     steps = [events.Progressed("answer questions", done, 2) for done in (1, 2)]
 
     def work():

@@ -1,14 +1,13 @@
 """The best documents against sorting all of them at once."""
 
 import math
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mbc_engine.ranking import Hit, Ranking
+from mbc_engine.ranking import Ranking
 
 NOTHING = -math.inf
 # Documents by the scores of their chunks; no two kinds weigh the same, some weigh nothing, one outweighs all others.
@@ -16,12 +15,12 @@ KINDS = ([0.0], [0.0, 0.0], [1.0], [-3.0, 1.0], [NOTHING], [NOTHING, 2.0], [NOTH
 GREAT = ([300.0], [300.0, 298.0], [305.0])
 
 
-def log_sum(scores: list[float]) -> float:
+def log_sum(scores):
     peak = max(scores)
     return peak + math.log(math.fsum(math.exp(score - peak) for score in scores)) if peak > NOTHING else NOTHING
 
 
-def slow_ranking(documents: list[list[float]], top: int) -> list[tuple[int, float, int]]:
+def slow_ranking(documents, top):
     """Best chunk, share and ties of the best documents, in one go over all of them."""
     peak = max(max(scores) for scores in documents)
     if peak == NOTHING:
@@ -38,7 +37,7 @@ def slow_ranking(documents: list[list[float]], top: int) -> list[tuple[int, floa
     return [(chunk, share, ties) for log, chunk, share, ties in found[:top] if log > NOTHING]
 
 
-def in_blocks(documents: list[list[float]], cuts: list[int], top: int, *, plain: bool = False) -> list[Hit]:
+def in_blocks(documents, cuts, top, *, plain=False):
     """The ranking of documents that come in blocks cut at these documents."""
     ranking = Ranking(top)
     ends = [*sorted({cut for cut in cuts if 0 < cut < len(documents)}), len(documents)]
@@ -49,7 +48,7 @@ def in_blocks(documents: list[list[float]], cuts: list[int], top: int, *, plain:
     return ranking.result()
 
 
-def is_like(found: list[Hit], expected: list[tuple[int, float, int]]) -> bool:
+def is_like(found, expected):
     return [(own.chunk, own.ties) for own in found] == [(chunk, ties) for chunk, _, ties in expected] and [
         own.share for own in found
     ] == pytest.approx([share for _, share, _ in expected], rel=1e-4, abs=1e-30)
@@ -60,7 +59,7 @@ def is_like(found: list[Hit], expected: list[tuple[int, float, int]]) -> bool:
     cuts=st.lists(st.integers(1, 29), max_size=6),
     top=st.integers(1, 40),
 )
-def test_blocks_rank_like_one_sort(documents: Any, cuts: list[int], top: int) -> None:
+def test_blocks_rank_like_one_sort(documents, cuts, top):
     assert is_like(in_blocks(documents, cuts, top), slow_ranking(documents, top))
 
 
@@ -69,32 +68,32 @@ def test_blocks_rank_like_one_sort(documents: Any, cuts: list[int], top: int) ->
     cuts=st.lists(st.integers(1, 39), max_size=6),
     top=st.integers(1, 12),
 )
-def test_chunks_without_lengths_are_documents(scores: list[float], cuts: list[int], top: int) -> None:
+def test_chunks_without_lengths_are_documents(scores, cuts, top):
     documents = [[score] for score in scores]
     plain, given_lengths = (in_blocks(documents, cuts, top, plain=plain) for plain in (True, False))
     assert plain == given_lengths
     assert is_like(plain, slow_ranking(documents, top))
 
 
-def test_ties_with_documents_left_out() -> None:
+def test_ties_with_documents_left_out():
     # One at 2, then four at 1 of which two blocks bring two each, and one at 0.
     found = in_blocks([[1.0], [0.0], [1.0], [2.0], [1.0], [1.0]], [3], 2)
     assert [(own.chunk, own.ties) for own in found] == [(3, 0), (0, 3)]
 
 
-def test_forgotten_ties() -> None:
+def test_forgotten_ties():
     # [0, 0] fills the ranking with a third left out; two better ones come, then one more as good as these.
     found = in_blocks([[0.0]] * 3 + [[1.0]] * 2 + [[1.0]], [3, 5], 2)
     assert [(own.chunk, own.ties) for own in found] == [(3, 2), (4, 2)]
 
 
-def test_document_of_several_chunks() -> None:
+def test_document_of_several_chunks():
     two, one = [math.log(2), math.log(3)], [math.log(4)]
     (first, second) = in_blocks([one, two], [], 5)
     assert (first.chunk, second.chunk) == (2, 0)
     assert [first.share, second.share] == pytest.approx([5 / 9, 4 / 9])
 
 
-def test_weights_of_zero_are_not_ranked() -> None:
+def test_weights_of_zero_are_not_ranked():
     assert in_blocks([[NOTHING], [NOTHING, NOTHING]], [1], 3) == []
     assert Ranking(3).result() == []

@@ -3,7 +3,6 @@
 import json
 import zlib
 from collections import defaultdict
-from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +18,7 @@ HOLDINGS = st.lists(st.tuples(BLOCKS, st.lists(KEYS, max_size=5)), max_size=8)
 
 
 @given(at_first=HOLDINGS, later=st.lists(st.one_of(HOLDINGS, st.booleans()), max_size=5), wanted=st.lists(KEYS))
-def test_index_matches_a_dict(at_first: list[Any], later: list[Any], wanted: list[int]) -> None:
+def test_index_matches_a_dict(at_first, later, wanted):
     index = KeyIndex([(block, np.array(keys, np.uint32)) for block, keys in at_first])
     reference: defaultdict[int, set[int]] = defaultdict(set)
     for step in (at_first, *later):
@@ -44,7 +43,7 @@ def test_index_matches_a_dict(at_first: list[Any], later: list[Any], wanted: lis
         *(("parts", [1]), ("dates", [5]), ("dates", [])),
     ],
 )
-def test_inconsistent_columns_are_refused(made: Any, column: str, value: Any) -> None:
+def test_inconsistent_columns_are_refused(made, column, value):
     row = Block([bytes(16)], [2], [1], [(Origin("/a", "", None),)], [0], [Outline()], made.codes(1)).row(1)
     columns = json.loads(zlib.decompress(row.described))
     assert column in columns

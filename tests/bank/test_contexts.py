@@ -3,8 +3,6 @@
 import json
 import zlib
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -18,26 +16,26 @@ from mbc_engine.text import Chunk, Document
 CHUNKS = [Chunk("It is 410,000.", 0, "Orion > Budget"), Chunk("More of it.", 20, "Orion > Budget"), Chunk("Kai.", 40)]
 
 
-def documents(made: Any) -> list[StoredDocument]:
+def documents(made):
     titled = Document("/work/orion/2024-03-12.md", "", "", made.digest(1), 9, title="Final\nreport")
     plain = Document("/work/vega.md", "", "", made.digest(2), 9)
     codes = [np.ones((len(texts), 3, 2), int) for texts in (CHUNKS, CHUNKS[2:])]
     return [StoredDocument.of(titled, codes[0], CHUNKS), StoredDocument.of(plain, codes[1], CHUNKS[2:])]
 
 
-def bank_of(made: Any, path: Path | None, *, context_tokens: int = 32, **keeps: bool) -> MemoryBank:
+def bank_of(made, path, *, context_tokens=32, **keeps):
     keeps = {"keeps_text": True} | keeps
     return MemoryBank.create(path, made.signature, made.shape, made.dim, context_tokens=context_tokens, **keeps)
 
 
-def outlines(bank: MemoryBank) -> list[Outline]:
+def outlines(bank):
     return [document.outline for document in bank.documents()]
 
 
 EXPECTED = [Outline("Final report", ("Orion > Budget", "Orion > Budget", "")), Outline()]
 
 
-def test_titles_and_headings_are_found_and_kept(made: Any, tmp_path: Path) -> None:
+def test_titles_and_headings_are_found_and_kept(made, tmp_path):
     with bank_of(made, tmp_path / "a.mbc") as bank:
         bank.put(documents(made))
         assert outlines(bank) == EXPECTED
@@ -68,7 +66,7 @@ def test_titles_and_headings_are_found_and_kept(made: Any, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("name", [b"Final report", b"Orion > Budget"])
-def test_titles_and_headings_that_are_too_long_are_refused(made: Any, tmp_path: Path, name: bytes) -> None:
+def test_titles_and_headings_that_are_too_long_are_refused(made, tmp_path, name):
     """Each chunk is found by all their words, so a small file would become a large index."""
     with bank_of(made, None) as bank:
         bank.put(documents(made))
@@ -79,14 +77,14 @@ def test_titles_and_headings_that_are_too_long_are_refused(made: Any, tmp_path: 
         read_outlines(zlib.compress(b'{"titles":["%s"],"headings":["a"]}' % (b"a" * 201)), [1])
 
 
-def test_chunks_are_not_found_by_the_path_of_far_too_many(made: Any) -> None:
+def test_chunks_are_not_found_by_the_path_of_far_too_many(made):
     for source, chunks in (("/vega.md", 1 << 15), (f"/vega/{'a' * 500}", 1)):
         document = replace(documents(made)[1], origins=(Origin(source, "", None),), chunks=chunks)
         with bank_of(made, None) as bank:
             assert not any(map(any, document.contexts(bank.header)))
 
 
-def test_a_bank_without_origins_keeps_no_name_in_words(made: Any) -> None:
+def test_a_bank_without_origins_keeps_no_name_in_words(made):
     with bank_of(made, None, keeps_origins=False) as bank:
         bank.put(documents(made))
         assert outlines(bank) == EXPECTED
@@ -94,7 +92,7 @@ def test_a_bank_without_origins_keeps_no_name_in_words(made: Any) -> None:
         assert [found.tolist() for found in bank.chunks_with(words)] == [[0, 1], [], []]
 
 
-def test_a_bank_without_contexts_stays_without(made: Any) -> None:
+def test_a_bank_without_contexts_stays_without(made):
     with bank_of(made, None, context_tokens=0) as bank:
         bank.put(documents(made))
         assert outlines(bank) == [Outline(), Outline()]
@@ -102,7 +100,7 @@ def test_a_bank_without_contexts_stays_without(made: Any) -> None:
         assert json.loads(made.lines(bank).splitlines()[0])["format"] == "mbc-bank-export-2"
 
 
-def test_without_text_chunks_of_other_sizes_are_refused(made: Any) -> None:
+def test_without_text_chunks_of_other_sizes_are_refused(made):
     bank, other = bank_of(made, None, keeps_text=False), bank_of(made, None, context_tokens=0)
     with bank, other, pytest.raises(BankError, match="not cut into the same chunks"):
         list(merge(bank, other))
@@ -112,6 +110,6 @@ def test_without_text_chunks_of_other_sizes_are_refused(made: Any) -> None:
     "text",
     ['{"titles":[],"headings":[""]}', '{"titles":["a"],"headings":[null]}', '{"titles":["a"],"headings":["","b"]}'],
 )
-def test_outlines_that_do_not_add_up_are_refused(text: str) -> None:
+def test_outlines_that_do_not_add_up_are_refused(text):
     with pytest.raises(ValueError, match="do not add up"):
         read_outlines(zlib.compress(text.encode()), [1])

@@ -2,8 +2,6 @@
 
 import sqlite3
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -50,7 +48,7 @@ PARTS = {
 
 
 @pytest.fixture
-def path(made: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def path(made, tmp_path, monkeypatch):
     """A bank of two blocks: chunk 4 is the third of a document in the first, or the first in the second."""
     monkeypatch.setattr(BankHeader, "block_chunks", property(lambda header: 4))
     monkeypatch.setattr(text_codec, "FULL_ROW_BYTES", 1)  # a text a row
@@ -64,7 +62,7 @@ def path(made: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_every_flipped_byte_is_seen_by_whoever_reads_it(path: Path, part: str, rounds: Any) -> None:
+def test_every_flipped_byte_is_seen_by_whoever_reads_it(path, part, rounds):
     connection = sqlite3.connect(path)
     (blob,) = connection.execute(part).fetchone()
     connection.close()
@@ -83,7 +81,7 @@ def test_every_flipped_byte_is_seen_by_whoever_reads_it(path: Path, part: str, r
                     read(bank)
 
 
-def test_numbers_of_blocks_are_under_the_checksum_too(path: Path) -> None:
+def test_numbers_of_blocks_are_under_the_checksum_too(path):
     for column in ("documents", "origins", "chunks", "crc"):
         changed = path.with_name(f"{column}.mbc")
         changed.write_bytes(path.read_bytes())
@@ -96,9 +94,7 @@ def test_numbers_of_blocks_are_under_the_checksum_too(path: Path) -> None:
 
 
 @pytest.mark.parametrize("first", [1, 4])
-def test_a_text_whose_id_has_changed_is_never_taken_for_another(
-    made: Any, tmp_path: Path, first: int, rounds: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_text_whose_id_has_changed_is_never_taken_for_another(made, tmp_path, first, rounds, monkeypatch):
     """Every bit that makes one id another and some that do not, with ids from 1 and with a gap before the first."""
     monkeypatch.setattr(text_codec, "FULL_ROW_BYTES", 1)
     path, changed = tmp_path / "bank.mbc", tmp_path / "changed.mbc"
@@ -125,7 +121,7 @@ def test_a_text_whose_id_has_changed_is_never_taken_for_another(
             assert any(found.where == f"texts {number ^ 1 << bit}" for found in made.damages(changed))
 
 
-def test_texts_that_have_changed_places_are_damage(path: Path) -> None:
+def test_texts_that_have_changed_places_are_damage(path):
     connection = sqlite3.connect(path, isolation_level=None)
     connection.execute("UPDATE texts SET data = (SELECT data FROM texts WHERE id = 5) WHERE id = 4")
     connection.execute("UPDATE texts SET columns = (SELECT columns FROM texts WHERE id = 5) WHERE id = 4")
@@ -137,7 +133,7 @@ def test_texts_that_have_changed_places_are_damage(path: Path) -> None:
             bank.texts_at([3])
 
 
-def test_a_missing_text_is_damage(path: Path) -> None:
+def test_a_missing_text_is_damage(path):
     connection = sqlite3.connect(path, isolation_level=None)
     connection.execute("DELETE FROM texts WHERE id = 5")
     connection.close()
@@ -149,9 +145,7 @@ def test_a_missing_text_is_damage(path: Path) -> None:
             list(bank.documents(whole=True))
 
 
-def test_checksums_are_computed_once_for_a_state_of_the_bank(
-    made: Any, path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_checksums_are_computed_once_for_a_state_of_the_bank(made, path, monkeypatch):
     codes, rows = [], []
     of_row = Row.checksum
     monkeypatch.setattr(block_table, "row_checksum", lambda *row: codes.append(1) or row_checksum(*row))

@@ -10,11 +10,9 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -25,18 +23,18 @@ PROGRAM = Path(__file__).with_name("processes.py")
 processes = SimpleNamespace(**runpy.run_path(str(PROGRAM)))
 
 
-def start(*arguments: object) -> subprocess.Popen[str]:
+def start(*arguments):
     return subprocess.Popen([sys.executable, str(PROGRAM), *map(str, arguments)], stdout=subprocess.PIPE, text=True)
 
 
-def run(*arguments: object) -> list[str]:
+def run(*arguments):
     """Run a process to its end and return the lines it prints."""
     done = subprocess.run([sys.executable, str(PROGRAM), *map(str, arguments)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 
 
-def killed_after(process: subprocess.Popen[str], lines: int, seconds: float) -> list[str]:
+def killed_after(process, lines, seconds):
     """Kill a process some time after this many lines and return all that it printed."""
     with process:
         assert process.stdout
@@ -46,13 +44,13 @@ def killed_after(process: subprocess.Popen[str], lines: int, seconds: float) -> 
         return [line for line in (*first, *process.stdout.read().splitlines()) if line]
 
 
-def state(path: Path) -> dict[str, str]:
+def state(path):
     with MemoryBank.open(path) as bank:
         return processes.state_of(bank)
 
 
 @contextmanager
-def watched(path: Path) -> Iterator[None]:
+def watched(path):
     """Have another process read the bank meanwhile."""
     with start("watch", path) as watcher:
         assert watcher.stdout
@@ -68,12 +66,12 @@ def watched(path: Path) -> Iterator[None]:
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
+def path(tmp_path):
     return tmp_path / "bank.mbc"
 
 
 @pytest.mark.slow
-def test_a_killed_writer_leaves_what_it_reported_and_nothing_half_done(made: Any, path: Path, rounds: Any) -> None:
+def test_a_killed_writer_leaves_what_it_reported_and_nothing_half_done(made, path, rounds):
     rng = random.Random(1)
     processes.open_bank(path).close()
     before: dict[str, str] = {}
@@ -103,7 +101,7 @@ def test_a_killed_writer_leaves_what_it_reported_and_nothing_half_done(made: Any
 
 
 @pytest.mark.slow
-def test_a_killed_creation_leaves_a_bank_or_none(made: Any, path: Path, rounds: Any) -> None:
+def test_a_killed_creation_leaves_a_bank_or_none(made, path, rounds):
     rng = random.Random(2)
     for _ in range(rounds(full=60, reduced=5)):
         killed_after(start("large", path, 1), 0, 0.1 + rng.random() * 0.1)
@@ -117,7 +115,7 @@ def test_a_killed_creation_leaves_a_bank_or_none(made: Any, path: Path, rounds: 
             file.unlink()
 
 
-def test_a_creation_stopped_while_its_file_was_written_is_undone(path: Path, tmp_path: Path) -> None:
+def test_a_creation_stopped_while_its_file_was_written_is_undone(path, tmp_path):
     whole, half = tmp_path / "whole.mbc", tmp_path / "half.mbc"
     processes.open_bank(whole).close()
     with closing(sqlite3.connect(whole)) as connection:
@@ -142,7 +140,7 @@ def test_a_creation_stopped_while_its_file_was_written_is_undone(path: Path, tmp
 
 
 @pytest.mark.slow
-def test_a_killed_compaction_changes_nothing(made: Any, path: Path, tmp_path: Path, rounds: Any) -> None:
+def test_a_killed_compaction_changes_nothing(made, path, tmp_path, rounds):
     rng = random.Random(3)
     run("compact", path)
     expected = processes.lines(path)
@@ -162,7 +160,7 @@ def test_a_killed_compaction_changes_nothing(made: Any, path: Path, tmp_path: Pa
 
 
 @pytest.mark.slow
-def test_a_killed_replacement_leaves_the_old_or_the_new(made: Any, path: Path, rounds: Any) -> None:
+def test_a_killed_replacement_leaves_the_old_or_the_new(made, path, rounds):
     rng = random.Random(4)
     old, new = path.with_name("old.mbc"), path.with_name("new.mbc")
     run("large", old, 2000)
@@ -182,11 +180,11 @@ def test_a_killed_replacement_leaves_the_old_or_the_new(made: Any, path: Path, r
 
 
 @contextmanager
-def nothing() -> Iterator[None]:
+def nothing():
     yield
 
 
-def test_a_power_cut_loses_whole_changes_only(made: Any, path: Path, tmp_path: Path, rounds: Any) -> None:
+def test_a_power_cut_loses_whole_changes_only(made, path, tmp_path, rounds):
     """Any part of the log from its start may be left: cut off anywhere, or overwritten from some point on."""
     rng = random.Random(5)
     states = [{}]
@@ -210,7 +208,7 @@ def test_a_power_cut_loses_whole_changes_only(made: Any, path: Path, tmp_path: P
 
 
 @contextmanager
-def small_disk(folder: Path, size: str) -> Iterator[Path]:
+def small_disk(folder, size):
     folder.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)]
     if os.geteuid() != 0 or not shutil.which("mount") or subprocess.run(mount, capture_output=True).returncode:
@@ -221,7 +219,7 @@ def small_disk(folder: Path, size: str) -> Iterator[Path]:
         subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
 
-def batches_before_full(lines: list[str]) -> int:
+def batches_before_full(lines):
     """The number of batches reported before the last line, which must say that the disk is full."""
     *reported, last = lines
     print(last)
@@ -230,7 +228,7 @@ def batches_before_full(lines: list[str]) -> int:
 
 
 @pytest.mark.slow
-def test_a_full_disk_stops_the_writer_and_nothing_else(made: Any, tmp_path: Path) -> None:
+def test_a_full_disk_stops_the_writer_and_nothing_else(made, tmp_path):
     with small_disk(tmp_path / "disk", "1m") as disk:
         path = disk / "bank.mbc"
         batches = batches_before_full(run("fill", path, 0))
@@ -255,7 +253,7 @@ def test_a_full_disk_stops_the_writer_and_nothing_else(made: Any, tmp_path: Path
 
 
 @pytest.mark.slow
-def test_on_a_full_disk_reading_says_what_is_missing(made: Any, tmp_path: Path) -> None:
+def test_on_a_full_disk_reading_says_what_is_missing(made, tmp_path):
     """Even to read, SQLite needs room for the index of its log, unless somebody has the bank open already."""
     with small_disk(tmp_path / "disk", "1m") as disk:
         path = disk / "bank.mbc"
@@ -272,7 +270,7 @@ def test_on_a_full_disk_reading_says_what_is_missing(made: Any, tmp_path: Path) 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("limit", [200_000, 300_000])
-def test_a_file_that_may_not_grow_stops_the_writer_and_nothing_else(made: Any, path: Path, limit: int) -> None:
+def test_a_file_that_may_not_grow_stops_the_writer_and_nothing_else(made, path, limit):
     batches = batches_before_full(run("fill", path, limit))
     assert batches > 2
     with MemoryBank.open(path) as bank:
@@ -286,13 +284,13 @@ def test_a_file_that_may_not_grow_stops_the_writer_and_nothing_else(made: Any, p
 
 
 @pytest.mark.slow
-def test_eight_readers_beside_a_writer_see_whole_states(path: Path) -> None:
+def test_eight_readers_beside_a_writer_see_whole_states(path):
     processes.open_bank(path).close()
     faults: list[BaseException] = []
     ended = threading.Event()
     seen = [0] * 8
 
-    def read(number: int) -> None:
+    def read(number):
         try:
             with MemoryBank.open(path, read_only=True) as bank:
                 while not ended.is_set():
@@ -315,7 +313,7 @@ def test_eight_readers_beside_a_writer_see_whole_states(path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_writers_take_turns(made: Any, path: Path) -> None:
+def test_writers_take_turns(made, path):
     writers = [start("write", path) for _ in range(4)]
     for writer in writers:
         with writer:

@@ -3,8 +3,6 @@
 import base64
 import io
 import json
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,19 +13,19 @@ from mbc_engine.errors import BankError, DataError, MBCError, ModelMismatch
 from mbc_engine.events import Progressed
 
 
-def text(data: bytes) -> str:
+def text(data):
     return base64.b64encode(data).decode()
 
 
 @pytest.fixture
-def lines(made: Any) -> list[dict[str, Any]]:
+def lines(made):
     """An export of two documents as objects: the head, a document each, the counts."""
     with made.bank(keeps_text=True) as bank:
         bank.put([made.item("/a", 1), made.item("/b", 2, "7", "2024"), made.item("/c", 2)])
         return [json.loads(line) for line in export(bank)]
 
 
-def test_export_reports_progress(made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_export_reports_progress(made, monkeypatch):
     monkeypatch.setattr(exchange, "_DECODE_BATCH", 4)
     read: list[int] = []
     with made.bank(keeps_text=True) as bank:
@@ -37,7 +35,7 @@ def test_export_reports_progress(made: Any, monkeypatch: pytest.MonkeyPatch) -> 
     assert read == [3, 5]
 
 
-def test_export_of_endless_texts_ends(made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_export_of_endless_texts_ends(made, monkeypatch):
     monkeypatch.setattr(exchange, "_EXPORTED", 1000)
     monkeypatch.setattr(exchange, "_EXPORTED_PER_STORED", 0)
     with made.bank(keeps_text=True) as bank:
@@ -46,11 +44,11 @@ def test_export_of_endless_texts_ends(made: Any, monkeypatch: pytest.MonkeyPatch
             list(export(bank))
 
 
-def written(lines: list[Any]) -> list[bytes]:
+def written(lines):
     return [json.dumps(line).encode() + b"\n" for line in lines]
 
 
-def test_large_exports_are_sorted_on_the_disk(made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_exports_are_sorted_on_the_disk(made, monkeypatch):
     with made.bank() as bank:
         bank.put([made.item(f"/{number}", number) for number in range(50)])
         at_once = made.lines(bank)
@@ -62,7 +60,7 @@ def test_large_exports_are_sorted_on_the_disk(made: Any, monkeypatch: pytest.Mon
             assert made.lines(bank) == at_once
 
 
-def test_truncated_export_imports_nothing(made: Any, lines: list[Any], path: Path) -> None:
+def test_truncated_export_imports_nothing(made, lines, path):
     with made.bank(path) as bank:
         bank.put([made.item("/z", 9)])
         before = made.lines(bank)
@@ -74,7 +72,7 @@ def test_truncated_export_imports_nothing(made: Any, lines: list[Any], path: Pat
         assert made.damages(path) == []
 
 
-def test_mutated_exports(made: Any, tmp_path: Path, rounds: Any) -> None:
+def test_mutated_exports(made, tmp_path, rounds):
     random = np.random.default_rng(5)
     with made.bank() as other:
         other.put([made.item(f"/{number}", number, date="2024-01-01") for number in range(12)])
@@ -101,9 +99,7 @@ def test_mutated_exports(made: Any, tmp_path: Path, rounds: Any) -> None:
     assert taken < rounds(full=3000, reduced=60) // 2
 
 
-def test_failed_import_keeps_a_bank_in_use(
-    made: Any, lines: list[Any], path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failed_import_keeps_a_bank_in_use(made, lines, path, monkeypatch):
     monkeypatch.setattr(exchange, "_BATCH", 1)
     events = import_lines(written(lines), path)
     next(events)
@@ -114,9 +110,7 @@ def test_failed_import_keeps_a_bank_in_use(
         assert bank.totals().documents == 1
 
 
-def test_codes_of_many_documents_are_counted_together(
-    made: Any, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_codes_of_many_documents_are_counted_together(made, path, tmp_path, monkeypatch):
     """Each count takes time for every code of the bank, of which a small export may name four million."""
     with made.bank(path) as bank:
         bank.put([made.item(f"/{content}", content) for content in range(50)])
@@ -126,7 +120,7 @@ def test_codes_of_many_documents_are_counted_together(
     assert counted == [sum(1 + content % 3 for content in range(50))]
 
 
-def change(lines: list[Any], line: int, **changes: Any) -> list[Any]:
+def change(lines, line, **changes):
     return [{**content, **changes} if number == line else content for number, content in enumerate(lines)]
 
 
@@ -160,7 +154,7 @@ INVALID = {
 @pytest.mark.parametrize(
     ("line", "key", "value"), [(*place, value) for place, values in INVALID.items() for value in values]
 )
-def test_invalid_line_is_named(lines: list[Any], path: Path, line: int, key: str, value: Any) -> None:
+def test_invalid_line_is_named(lines, path, line, key, value):
     with pytest.raises(DataError, match=f"Line {line + 1} is not a valid line of a bank export") as caught:
         list(import_lines(written(change(lines, line, **{key: value})), path))
     assert caught.value.hint
@@ -179,9 +173,7 @@ def test_invalid_line_is_named(lines: list[Any], path: Path, line: int, key: str
         ({"model": {"name": "mini", "amortizer": "aa" * 8, "codebook": "cc" * 8}}, ModelMismatch, "aaaaaaaa-cccccccc"),
     ],
 )
-def test_import_into_other_kind_is_refused(
-    made: Any, path: Path, lines: list[Any], changes: Any, error: type[MBCError], message: str
-) -> None:
+def test_import_into_other_kind_is_refused(made, path, lines, changes, error, message):
     with made.bank(path, keeps_text=True):
         pass
     with pytest.raises(error, match=message):
@@ -191,9 +183,9 @@ def test_import_into_other_kind_is_refused(
 @pytest.mark.parametrize(
     ("missing", "message"), [("origins", "does not record where its documents"), ("text", "does not keep the text")]
 )
-def test_merge_may_drop_but_not_invent(made: Any, missing: str, message: str) -> None:
-    def new(**kind: bool) -> MemoryBank:
-        return made.bank(**{"keeps_text": True} | kind)  # type: ignore[no-any-return]
+def test_merge_may_drop_but_not_invent(made, missing, message):
+    def new(**kind):
+        return made.bank(**{"keeps_text": True} | kind)
 
     without = {f"keeps_{missing}": False}
     with new() as full, new(**without) as bare, new(**without) as expected:
@@ -210,7 +202,7 @@ def test_merge_may_drop_but_not_invent(made: Any, missing: str, message: str) ->
 
 
 @pytest.mark.parametrize("batch", [1, 2, 3])
-def test_abandoned_merge_changes_nothing(made: Any, monkeypatch: pytest.MonkeyPatch, batch: int) -> None:
+def test_abandoned_merge_changes_nothing(made, monkeypatch, batch):
     monkeypatch.setattr(exchange, "_BATCH", batch)
     with made.bank() as bank, made.bank() as other:
         bank.put([made.item("/a", 1)])
@@ -224,7 +216,7 @@ def test_abandoned_merge_changes_nothing(made: Any, monkeypatch: pytest.MonkeyPa
         assert np.array_equal(bank.counts(), made.counts(range(1, 8)))
 
 
-def test_merge_with_itself_changes_nothing(made: Any, path: Path) -> None:
+def test_merge_with_itself_changes_nothing(made, path):
     with made.bank(path) as bank, MemoryBank.open(path, read_only=True) as again:
         bank.put([made.item("/a", 1), made.item("/b", 2)])
         before = made.lines(bank)

@@ -19,11 +19,11 @@ DICTIONARY = Path(text_codec.__file__).with_name("text.dict")
 TEXT = (Path(__file__).parents[2] / "docs" / "bank-format.md").read_text()
 
 
-def blocks(language: str) -> list[str]:
+def blocks(language):
     return re.findall(rf"^```{language}\n(.*?)^```$", TEXT, re.DOTALL | re.MULTILINE)
 
 
-def test_documented_export(made: Any) -> None:
+def test_documented_export(made):
     lines = blocks("json")[0].strip().split("\n")
     shape = CodeShape(1, 1, 512, False)
     signature = type(made.signature)("mini", "aaaa", "bbbb")
@@ -37,7 +37,7 @@ def test_documented_export(made: Any) -> None:
     assert np.frombuffer(base64.b64decode(json.loads(lines[1])["codes"]), "<u2").tolist() == [257, 0, 511]
 
 
-def test_documented_words() -> None:
+def test_documented_words():
     data = write_words(np.array([3, 4 * WORDS + 3, 6 * WORDS + 5, 9 * WORDS + 3]), 10)
     assert WORDS == (1 << 20) + 4096
     bits = blocks("text")[0].replace(" ", "").strip()
@@ -47,9 +47,7 @@ def test_documented_words() -> None:
 
 @pytest.mark.parametrize("keeps_text", [True, False])
 @pytest.mark.parametrize("keeps_origins", [True, False])
-def test_documented_reader(
-    made: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keeps_origins: bool, keeps_text: bool
-) -> None:
+def test_documented_reader(made, tmp_path, monkeypatch, keeps_origins, keeps_text):
     monkeypatch.setattr(BankHeader, "block_chunks", property(lambda header: 9))
     monkeypatch.setattr(text_codec, "FULL_ROW_BYTES", 90)
     path = tmp_path / "bank.mbc"

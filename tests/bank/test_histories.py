@@ -2,9 +2,7 @@
 
 import io
 import threading
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -45,7 +43,7 @@ Item = tuple[tuple[str, str], int, str | None]
 
 
 @pytest.fixture(scope="module", autouse=True)
-def tiny_blocks() -> Iterator[None]:
+def tiny_blocks():
     """Blocks that a few documents fill, and rows that a few texts fill."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(BankHeader, "block_chunks", property(lambda header: 7))
@@ -62,43 +60,43 @@ class ExpectedBank:
     read: dict[tuple[str, str], tuple[int, str | None]] = field(default_factory=dict)
     bare: set[int] = field(default_factory=set)
 
-    def add(self, items: list[Item]) -> None:
+    def add(self, items):
         if self.keeps_origins:
             self.read.update({name: (content, date) for name, content, date in items})
         else:
             self.bare.update(content for _, content, _ in items)
 
-    def remove(self, names: list[tuple[str, str]]) -> int:
+    def remove(self, names):
         return sum(self.read.pop(name, None) is not None for name in set(names))
 
-    def remove_documents(self, contents: list[int]) -> int:
+    def remove_documents(self, contents):
         gone = self.contents & set(contents)
         self.bare -= gone
         self.read = {name: value for name, value in self.read.items() if value[0] not in gone}
         return len(gone)
 
     @property
-    def contents(self) -> set[int]:
+    def contents(self):
         return {content for content, _ in self.read.values()} if self.keeps_origins else self.bare
 
-    def origins(self, content: int) -> tuple[Origin, ...]:
+    def origins(self, content):
         return tuple(sorted(Origin(*name, date) for name, (own, date) in self.read.items() if own == content))
 
-    def items(self) -> list[Item]:
+    def items(self):
         """The shortest history that leads to the same bank."""
         return [(name, *value) for name, value in self.read.items()] or [
             (("", ""), content, None) for content in self.bare
         ]
 
 
-def records(made: Any, items: list[Item]) -> list[Any]:
+def records(made, items):
     return [made.item(source, content, part, date) for (source, part), content, date in items]
 
 
 class BankUnderTest:
     """A bank in a file, and what it should hold after the steps applied to it."""
 
-    def __init__(self, made: Any, folder: Path, keeps_origins: bool, keeps_text: bool) -> None:
+    def __init__(self, made, folder, keeps_origins, keeps_text):
         self.made, self.path = made, folder / "bank.mbc"
         self.kind = {"keeps_origins": keeps_origins, "keeps_text": keeps_text}
         self.bank = made.bank(self.path, **self.kind)
@@ -106,7 +104,7 @@ class BankUnderTest:
         self.seen: set[int] = set()
         self.open = made.text_model().open
 
-    def apply(self, step: str, given: Any) -> None:
+    def apply(self, step, given):
         bank, expected, made = self.bank, self.expected, self.made
         if step in ("add", "add by another", "merge", "import"):
             expected.add(given)
@@ -139,20 +137,20 @@ class BankUnderTest:
             bank.close()
             self.bank = MemoryBank.open(self.path)
 
-    def recode(self, to_lm: bool, rounds: int) -> None:
+    def recode(self, to_lm, rounds):
         stop = threading.Event()
         for number, _ in enumerate(self.bank.recode_texts(self.open, to_lm=to_lm, stop=stop), 1):
             if number == rounds:
                 stop.set()
 
-    def check(self) -> None:
+    def check(self):
         """What is cheap enough to check after every step."""
         bank, contents = self.bank, self.expected.contents
         chunks = sum(len(self.made.codes(content)) for content in contents)
         assert bank.totals() == (type(bank.totals())(len(contents), len(self.expected.read), chunks))
         assert np.array_equal(bank.counts(), self.made.counts(contents))
 
-    def check_lookups(self) -> None:
+    def check_lookups(self):
         bank, expected, made = self.bank, self.expected, self.made
         width = 2 * bank.header.digest_bytes
         contents = {made.digest(content)[:width]: content for content in expected.contents}
@@ -212,7 +210,7 @@ class BankUnderTest:
                 else:
                     assert found == []
 
-    def check_against_never_seen(self, folder: Path) -> None:
+    def check_against_never_seen(self, folder):
         bank, expected, made = self.bank, self.expected, self.made
         lines = made.lines(bank)
         with made.bank(**self.kind) as anew:
@@ -227,7 +225,7 @@ class BankUnderTest:
         with MemoryBank.open(imported) as again:
             assert made.lines(again) == lines
 
-    def check_file(self) -> None:
+    def check_file(self):
         bank, expected, made = self.bank, self.expected, self.made
         assert made.damages(self.path) == []
         assert [event for event in verify(self.path, self.open) if isinstance(event, DamageFound)] == []
@@ -242,12 +240,10 @@ class BankUnderTest:
 
 
 @pytest.mark.parametrize(("keeps_origins", "keeps_text"), [(True, True), (False, False)])
-def test_any_history_equals_a_dict(
-    made: Any, tmp_path_factory: pytest.TempPathFactory, rounds: Any, keeps_origins: bool, keeps_text: bool
-) -> None:
+def test_any_history_equals_a_dict(made, tmp_path_factory, rounds, keeps_origins, keeps_text):
     @settings(max_examples=rounds(full=600, reduced=20))
     @given(steps=STEPS)
-    def run(steps: list[tuple[str, Any]]) -> None:
+    def run(steps):
         folder = tmp_path_factory.mktemp("history")
         tested = BankUnderTest(made, folder, keeps_origins, keeps_text)
         try:
@@ -264,7 +260,7 @@ def test_any_history_equals_a_dict(
 
 
 @given(items=st.lists(READ, max_size=30), cuts=st.lists(st.integers(0, 30), max_size=3))
-def test_shards_ingested_apart_merge_to_the_bank_of_one_ingest(made: Any, items: list[Item], cuts: list[int]) -> None:
+def test_shards_ingested_apart_merge_to_the_bank_of_one_ingest(made, items, cuts):
     ends = [*sorted(cuts), len(items)]
     shards = [items[start:end] for start, end in zip([0, *ends], ends, strict=False)]
     with made.bank(keeps_text=True) as serial, made.bank(keeps_text=True) as merged:

@@ -6,10 +6,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,7 +15,7 @@ from mbc_engine.errors import BankError
 
 
 @pytest.fixture
-def bank_file(made: Any, path: Path) -> Path:
+def bank_file(made, path):
     """A bank of two documents, closed."""
     with made.bank(path) as bank:
         bank.put([made.item("/a", 1), made.item("/b", 2)])
@@ -26,7 +23,7 @@ def bank_file(made: Any, path: Path) -> Path:
 
 
 @pytest.fixture
-def read_only_folder(bank_file: Path, tmp_path: Path) -> Iterator[Path]:
+def read_only_folder(bank_file, tmp_path):
     """The bank's folder, where nobody may write, not even root."""
     mounted = tmp_path / "mounted"
     mounted.mkdir()
@@ -40,20 +37,20 @@ def read_only_folder(bank_file: Path, tmp_path: Path) -> Iterator[Path]:
         subprocess.run(["umount", "--lazy", str(mounted)], check=True)
 
 
-def refusal(path: Path, words: str, *, read_only: bool = False) -> BankError:
+def refusal(path, words, *, read_only=False):
     with pytest.raises(BankError, match=words) as caught:
         MemoryBank.open(path, read_only=read_only).close()
     assert caught.value.hint
     return caught.value
 
 
-def raw(path: Path, script: str) -> None:
+def raw(path, script):
     connection = sqlite3.connect(path, isolation_level=None)
     connection.executescript(script)
     connection.close()
 
 
-def test_missing_bank_says_how_to_make_one(made: Any, tmp_path: Path) -> None:
+def test_missing_bank_says_how_to_make_one(made, tmp_path):
     path = tmp_path / "none.mbc"
     for read_only in (False, True):
         hint = refusal(path, "No bank at", read_only=read_only).hint
@@ -65,7 +62,7 @@ def test_missing_bank_says_how_to_make_one(made: Any, tmp_path: Path) -> None:
     MemoryBank.open(path).close()
 
 
-def test_folder_and_other_files_are_refused(made: Any, tmp_path: Path) -> None:
+def test_folder_and_other_files_are_refused(made, tmp_path):
     refusal(tmp_path, "is a folder")
     with pytest.raises(BankError, match="is a folder"):
         made.bank(tmp_path)
@@ -80,7 +77,7 @@ def test_folder_and_other_files_are_refused(made: Any, tmp_path: Path) -> None:
     assert text.read_text() == "not a bank"
 
 
-def test_other_database_is_refused_untouched(made: Any, tmp_path: Path) -> None:
+def test_other_database_is_refused_untouched(made, tmp_path):
     path = tmp_path / "other.db"
     other = sqlite3.connect(path)
     other.executescript("PRAGMA journal_mode = WAL; CREATE TABLE documents (id); INSERT INTO documents VALUES (1)")
@@ -113,18 +110,18 @@ DAMAGES = [
 
 
 @pytest.mark.parametrize("script", DAMAGES)
-def test_foreign_schema_or_header_is_refused(bank_file: Path, script: str) -> None:
+def test_foreign_schema_or_header_is_refused(bank_file, script):
     raw(bank_file, script)
     for read_only in (False, True):
         refusal(bank_file, "is damaged", read_only=read_only)
 
 
-def test_newer_format_is_refused(bank_file: Path) -> None:
+def test_newer_format_is_refused(bank_file):
     raw(bank_file, "PRAGMA user_version = 8")
     refusal(bank_file, "newer mbc .bank format 8; this one reads 7.")
 
 
-def test_opening_finishes_interrupted_creation(made: Any, path: Path) -> None:
+def test_opening_finishes_interrupted_creation(made, path):
     """The last step of `create` turns WAL on."""
     made.bank(path).close()
     raw(path, "PRAGMA journal_mode = DELETE")
@@ -135,10 +132,10 @@ def test_opening_finishes_interrupted_creation(made: Any, path: Path) -> None:
         assert path.with_name(path.name + "-wal").exists()
 
 
-def test_concurrent_open_or_create(made: Any, path: Path) -> None:
+def test_concurrent_open_or_create(made, path):
     start = threading.Barrier(8)
 
-    def ingest(number: int) -> None:
+    def ingest(number):
         start.wait()
         with MemoryBank.open(path, create=BankHeader(made.signature, made.shape, made.dim)) as bank:
             bank.put([made.item(f"/{number}", number)])
@@ -149,7 +146,7 @@ def test_concurrent_open_or_create(made: Any, path: Path) -> None:
         assert bank.totals().documents == 8
 
 
-def test_read_only_folder(made: Any, bank_file: Path, read_only_folder: Path) -> None:
+def test_read_only_folder(made, bank_file, read_only_folder):
     path = read_only_folder / bank_file.name
     with MemoryBank.open(path, read_only=True) as reader:
         assert reader.totals().documents == 2
@@ -172,7 +169,7 @@ def test_read_only_folder(made: Any, bank_file: Path, read_only_folder: Path) ->
         made.bank(read_only_folder / "sub" / "new.mbc")
 
 
-def test_reading_drops_no_locks(made: Any, bank_file: Path) -> None:
+def test_reading_drops_no_locks(made, bank_file):
     """On POSIX, closing a file drops all locks of the process on it: another process would then delete the log."""
     log = bank_file.with_name(bank_file.name + "-wal")
     with MemoryBank.open(bank_file) as bank:
@@ -190,7 +187,7 @@ def test_reading_drops_no_locks(made: Any, bank_file: Path) -> None:
         assert bank.totals().documents == 4
 
 
-def test_only_an_unused_bank_is_deleted(made: Any, tmp_path: Path) -> None:
+def test_only_an_unused_bank_is_deleted(made, tmp_path):
     path, link = tmp_path / "new.mbc", tmp_path / "link.mbc"
     link.symlink_to(path)
     delete_if_unused(path)  # there is none

@@ -1,8 +1,5 @@
 """Proof of removal: it holds for every removal and reports whatever is left."""
 
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -14,7 +11,7 @@ from mbc_engine.text import Chunk
 
 
 @pytest.fixture
-def bank(made: Any, path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+def bank(made, path, monkeypatch):
     monkeypatch.setattr(BankHeader, "block_chunks", property(lambda header: 5))
     with made.bank(path, keeps_text=True) as bank:
         bank.put([made.item(f"/{number}", number) for number in range(8)])
@@ -26,7 +23,7 @@ SENTENCE = Chunk("Nobody knew in Trondheim why the ferry of 1911 had been painte
 
 
 @pytest.mark.parametrize("trace", ["digest", "first half of text", "second half of text"])  # as pages may part it
-def test_trace_is_found(made: Any, bank: MemoryBank, path: Path, monkeypatch: pytest.MonkeyPatch, trace: str) -> None:
+def test_trace_is_found(made, bank, path, monkeypatch, trace):
     payload = encode_chunk(SENTENCE).payload
     bank.put([made.item("/sentence", 20, codes=made.codes(0), texts=[SENTENCE])])
     bank.checkpoint()
@@ -38,7 +35,7 @@ def test_trace_is_found(made: Any, bank: MemoryBank, path: Path, monkeypatch: py
     assert (result.removed, result.traces, result.holds) == (1, 1, False)
 
 
-def test_long_text_leaves_no_trace(made: Any, bank: MemoryBank, path: Path) -> None:
+def test_long_text_leaves_no_trace(made, bank, path):
     random = np.random.default_rng(1)
     long = "".join(map(chr, random.integers(0x4E00, 0x9000, 20_000)))
     row = encode_chunk(Chunk(long, 0)).payload
@@ -51,7 +48,7 @@ def test_long_text_leaves_no_trace(made: Any, bank: MemoryBank, path: Path) -> N
     assert not any(piece in path.read_bytes() for piece in pieces)
 
 
-def test_a_difference_is_found(made: Any, bank: MemoryBank, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_difference_is_found(made, bank, monkeypatch):
     monkeypatch.setattr(MemoryBank, "remove", lambda self, names, digests: len(names))
     result = remove_with_proof(bank, [("/4", "")], [])
     assert result.never_seen != result.found
@@ -64,14 +61,7 @@ def test_a_difference_is_found(made: Any, bank: MemoryBank, monkeypatch: pytest.
     contents=st.lists(st.integers(0, 8), max_size=2),
     keeps_origins=st.booleans(),
 )
-def test_every_removal_holds(
-    made: Any,
-    tmp_path_factory: pytest.TempPathFactory,
-    read: dict[tuple[str, str], int],
-    names: list[tuple[str, str]],
-    contents: list[int],
-    keeps_origins: bool,
-) -> None:
+def test_every_removal_holds(made, tmp_path_factory, read, names, contents, keeps_origins):
     with made.bank(tmp_path_factory.mktemp("proof") / "bank.mbc", keeps_origins=keeps_origins, keeps_text=True) as bank:
         bank.put([made.item(source, content, part) for (source, part), content in read.items()])
         before = made.lines(bank)
@@ -86,9 +76,7 @@ def test_every_removal_holds(
         assert (made.lines(bank) == before) == (not concerned)
 
 
-def test_open_reader_leaves_traces(
-    made: Any, bank: MemoryBank, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_open_reader_leaves_traces(made, bank, path, tmp_path, monkeypatch):
     monkeypatch.setattr("mbc_engine.bank.database._BUSY_SECONDS", 0.0)
     bank.checkpoint()
     link = tmp_path / "elsewhere" / "link.mbc"
@@ -104,7 +92,7 @@ def test_open_reader_leaves_traces(
         assert bytes.fromhex(made.digest(4)[:32]) not in path.read_bytes()
 
 
-def test_an_unfinished_reencoding_forgets_too(made: Any, bank: MemoryBank, path: Path) -> None:
+def test_an_unfinished_reencoding_forgets_too(made, bank, path):
     bank.put([made.item("/sentence", 20, codes=made.codes(0), texts=[SENTENCE])])
     beside = path.with_name(f"{path.name}.reencoding")
     with made.bank(beside, keeps_text=True) as other:
@@ -115,7 +103,7 @@ def test_an_unfinished_reencoding_forgets_too(made: Any, bank: MemoryBank, path:
 
 
 @pytest.mark.parametrize("end", [".reencoding", ".format5", ".format4.partial"])
-def test_traces_in_files_beside_the_bank_are_found(made: Any, bank: MemoryBank, path: Path, end: str) -> None:
+def test_traces_in_files_beside_the_bank_are_found(made, bank, path, end):
     bank.checkpoint()
     path.with_name(f"{path.name}{end}").write_bytes(b"not a bank " + bytes.fromhex(made.digest(4)))
     result = remove_with_proof(bank, [("/4", "")], [])

@@ -3,7 +3,6 @@
 import hashlib
 import math
 import struct
-from typing import Any
 
 import numpy as np
 import pytest
@@ -23,7 +22,7 @@ def shaped_codes(draw: st.DrawFn) -> tuple[CodeShape, Codes, int]:
     return shape, np.random.default_rng(seed).integers(0, shape.num_codes, chunks).astype(np.uint16), seed
 
 
-def slow_sums(codes: np.ndarray, tables: np.ndarray) -> np.ndarray:
+def slow_sums(codes, tables):
     sums = np.zeros((len(tables), len(codes)))
     for chunk, token, level in np.ndindex(*codes.shape):
         sums[:, chunk] += tables[:, token, level, codes[chunk, token, level]]
@@ -31,7 +30,7 @@ def slow_sums(codes: np.ndarray, tables: np.ndarray) -> np.ndarray:
 
 
 @given(case=shaped_codes(), questions=st.integers(1, 3))
-def test_packed_codes_match_slow_loops(case: tuple[CodeShape, Codes, int], questions: int) -> None:
+def test_packed_codes_match_slow_loops(case, questions):
     shape, codes, seed = case
     bits = "".join(format(code, f"0{shape.bits_per_code}b") for code in codes.ravel().tolist())
     bits += "0" * (-len(bits) % 8)
@@ -52,7 +51,7 @@ def test_packed_codes_match_slow_loops(case: tuple[CodeShape, Codes, int], quest
 
 
 @pytest.mark.parametrize("numbers", [(0, 1, 2), (1, 0, 2), (1, 1, 1), (1, 1, 65_537)])
-def test_impossible_shape_is_refused(numbers: tuple[int, int, int]) -> None:
+def test_impossible_shape_is_refused(numbers):
     with pytest.raises(ValueError, match="num_codes from 2"):
         CodeShape(*numbers, per_position=False)
 
@@ -67,7 +66,7 @@ def test_impossible_shape_is_refused(numbers: tuple[int, int, int]) -> None:
         (np.zeros((1, 2, 1)), "must be integers"),
     ],
 )
-def test_codes_that_do_not_fit_are_refused(codes: np.ndarray, words: str) -> None:
+def test_codes_that_do_not_fit_are_refused(codes, words):
     with pytest.raises(ValueError, match=words):
         pack(codes, CodeShape(2, 1, 5, per_position=False))
 
@@ -86,7 +85,7 @@ def test_codes_that_do_not_fit_are_refused(codes: np.ndarray, words: str) -> Non
         (b"", 10**30),
     ],
 )
-def test_invalid_bits_are_refused(data: bytes, chunks: int) -> None:
+def test_invalid_bits_are_refused(data, chunks):
     shape = CodeShape(2, 1, 3, per_position=False)
     with pytest.raises(ValueError, match=r"do not hold|not zero|must be in"):
         unpack(data, shape, chunks)
@@ -96,7 +95,7 @@ def test_invalid_bits_are_refused(data: bytes, chunks: int) -> None:
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-def test_scan_order_is_block_order(made: Any, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scan_order_is_block_order(made, threads, monkeypatch):
     monkeypatch.setattr(block_table, "_THREADS_PAY", 1)
     monkeypatch.setattr(block_table, "idle_threads", lambda: threads)
     monkeypatch.setattr(BankHeader, "block_chunks", property(lambda header: 7))
@@ -125,11 +124,11 @@ def test_scan_order_is_block_order(made: Any, threads: int, monkeypatch: pytest.
         ([10**15 * 3, 10**15], math.exp(-0.75 * math.log(0.75) + 0.25 * math.log(4))),
     ],
 )
-def test_perplexity_is_exp_entropy(counts: list[int], expected: float) -> None:
+def test_perplexity_is_exp_entropy(counts, expected):
     assert perplexity(np.array([counts])).tolist() == [pytest.approx(expected)]
 
 
-def test_fingerprint_is_of_the_values() -> None:
+def test_fingerprint_is_of_the_values():
     books = np.array([1, 2, 3, 4], np.float32).reshape(1, 1, 2, 2)
     assert fingerprint(books) == hashlib.sha256(b"books" + struct.pack("<4f", 1, 2, 3, 4)).hexdigest()[:16]
     assert fingerprint(books.astype(np.float64)) == fingerprint(books) != fingerprint(books + 1)

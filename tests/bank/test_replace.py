@@ -1,8 +1,5 @@
 """Replacing a bank's content: all or nothing, alongside readers and writers."""
 
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -13,7 +10,7 @@ OTHER = ModelSignature("other", "cc" * 8, "dd" * 8)
 
 
 @pytest.fixture
-def path(made: Any, tmp_path: Path) -> Path:
+def path(made, tmp_path):
     path = tmp_path / "bank #1?.mbc"
     with made.bank(path) as bank:
         bank.put([made.item("/a", 1), made.item("/b", 2)])
@@ -21,7 +18,7 @@ def path(made: Any, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def new(tmp_path: Path) -> Path:
+def new(tmp_path):
     """A bank of another model and shape, with one document."""
     path = tmp_path / "100% new.mbc"
     with MemoryBank.create(path, OTHER, CodeShape(2, 1, 9, False), 2, keeps_origins=False) as bank:
@@ -29,10 +26,10 @@ def new(tmp_path: Path) -> Path:
     return path
 
 
-def test_all_content_is_replaced(made: Any, path: Path, new: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_content_is_replaced(made, path, new, monkeypatch):
     monkeypatch.setattr(database, "_BUSY_SECONDS", 0.0)
 
-    def write() -> None:
+    def write():
         with MemoryBank.open(path) as other, pytest.raises(BankError, match="written by another process"):
             other.put([made.item("/c", 3)])
 
@@ -52,14 +49,14 @@ def test_all_content_is_replaced(made: Any, path: Path, new: Path, monkeypatch: 
         bank.put([])
 
 
-def test_refused_replacement_changes_nothing(path: Path, new: Path, tmp_path: Path) -> None:
+def test_refused_replacement_changes_nothing(path, new, tmp_path):
     before = path.read_bytes()
     (tmp_path / "text").write_text("not a bank")
     for other, words in ((tmp_path / "none", "No bank"), (tmp_path / "text", "is not a bank"), (tmp_path, "folder")):
         with pytest.raises(BankError, match=words):
             replace_content(path, other)
 
-    def refuse() -> None:
+    def refuse():
         raise BankError("was given documents meanwhile")
 
     with pytest.raises(BankError, match="meanwhile"):

@@ -7,10 +7,7 @@ import sqlite3
 import time
 import tracemalloc
 import zlib
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -26,42 +23,42 @@ from mbc_engine.text import Chunk
 
 
 @pytest.fixture(scope="module", autouse=True)
-def small_blocks() -> Iterator[None]:
+def small_blocks():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(BankHeader, "block_chunks", property(lambda header: 60))
         yield
 
 
-def calls(made: Any, path: Path) -> dict[str, Callable[[], object]]:
+def calls(made, path):
     """Everything that can be done with a bank, reading first."""
 
-    def opened(call: Callable[[MemoryBank], object], *, read_only: bool = True) -> Callable[[], object]:
-        def run() -> None:
+    def opened(call, *, read_only=True):
+        def run():
             with MemoryBank.open(path, read_only=read_only) as bank:
                 call(bank)
 
         return run
 
-    def lookups(bank: MemoryBank) -> None:
+    def lookups(bank):
         total = min(bank.totals().chunks, 10_000)
         bank.codes_at(range(0, total, 7))
         bank.chunks_at(range(0, total, 7))
         if bank.header.keeps_text:
             bank.texts_at(range(0, total, 7))
 
-    def weights(bank: MemoryBank) -> None:
+    def weights(bank):
         if bank.header.keeps_origins:
             chunks = sum(map(len, bank.log_weights(Selection(half_life=3.0, exclude=("/1*",)))))
             assert chunks == bank.totals().chunks
 
-    def merged(bank: MemoryBank) -> None:
+    def merged(bank):
         with made.bank(keeps_origins=bank.header.keeps_origins, keeps_text=bank.header.keeps_text) as good:
             good.put([made.item("/good", 1)])
             list(merge(good, bank))
             lines = made.lines(good)
             assert lines.count(b"\n") == good.totals().documents + 2
 
-    def known(bank: MemoryBank) -> None:
+    def known(bank):
         for number in range(0, 60, 9):
             bank.knows(made.record(f"/{number}", number))
             bank.parts_of(f"/{number}")
@@ -89,7 +86,7 @@ def calls(made: Any, path: Path) -> dict[str, Callable[[], object]]:
     }
 
 
-def outcomes(made: Any, path: Path, slow: tuple[str, ...] = ()) -> dict[str, str]:
+def outcomes(made, path, slow=()):
     """How each call ends: in nothing, or in the message of one of our errors."""
     result = {}
     for name, call in calls(made, path).items():
@@ -107,7 +104,7 @@ def outcomes(made: Any, path: Path, slow: tuple[str, ...] = ()) -> dict[str, str
     return result
 
 
-def mutated(data: bytes, random: np.random.Generator) -> tuple[str, bytes]:
+def mutated(data, random):
     """A description of the damage, and the damaged file."""
     changed, page = bytearray(data), 4096
     pages = len(data) // page
@@ -138,7 +135,7 @@ def mutated(data: bytes, random: np.random.Generator) -> tuple[str, bytes]:
 
 
 @pytest.fixture(scope="module", params=[True, False])
-def good(request: pytest.FixtureRequest, made: Any, tmp_path_factory: pytest.TempPathFactory) -> bytes:
+def good(request, made, tmp_path_factory):
     """The file of a bank without damage, with and without the sources of its documents."""
     path = tmp_path_factory.mktemp("good") / "good.mbc"
     with made.bank(path, keeps_origins=request.param, keeps_text=True) as bank:
@@ -149,7 +146,7 @@ def good(request: pytest.FixtureRequest, made: Any, tmp_path_factory: pytest.Tem
     return path.read_bytes()
 
 
-def test_mutated_files_raise_clear_errors(made: Any, tmp_path: Path, rounds: Any, good: bytes) -> None:
+def test_mutated_files_raise_clear_errors(made, tmp_path, rounds, good):
     random = np.random.default_rng(0)
     path = tmp_path / "mutated.mbc"
     path.write_bytes(good)
@@ -206,7 +203,7 @@ DAMAGES = ["DELETE FROM codes", "DELETE FROM texts", "INSERT INTO bank SELECT * 
 
 @pytest.mark.parametrize("good", [True], indirect=True)
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_invalid_values_raise_clear_errors(made: Any, tmp_path: Path, damage: str, good: bytes) -> None:
+def test_invalid_values_raise_clear_errors(made, tmp_path, damage, good):
     path = tmp_path / "bank.mbc"
     path.write_bytes(good)
     connection = sqlite3.connect(path, isolation_level=None)
@@ -219,9 +216,7 @@ def test_invalid_values_raise_clear_errors(made: Any, tmp_path: Path, damage: st
 
 @pytest.mark.parametrize("good", [True], indirect=True)
 @pytest.mark.parametrize("statement", ["DELETE FROM blocks WHERE id = 1", "INSERT INTO bank SELECT * FROM bank"])
-def test_missing_and_further_rows_are_noticed_when_opened(
-    made: Any, tmp_path: Path, statement: str, good: bytes
-) -> None:
+def test_missing_and_further_rows_are_noticed_when_opened(made, tmp_path, statement, good):
     path = tmp_path / "bank.mbc"
     path.write_bytes(good)
     made.tampered(path, statement)
@@ -229,7 +224,7 @@ def test_missing_and_further_rows_are_noticed_when_opened(
         list(bank.scan(np.ones((2, 3, 2, 5), np.float32)))
 
 
-def described(**changes: Any) -> bytes:
+def described(**changes):
     columns = {"sizes": [1], "origins": [1], "sources": ["/1"], "parts": [""], "dates": [None], **changes}
     return zlib.compress(json.dumps(columns).encode())
 
@@ -251,9 +246,7 @@ MALICIOUS = {
 
 
 @pytest.mark.parametrize(("column", "data"), [(column, data) for column in MALICIOUS for data in MALICIOUS[column]])
-def test_malicious_columns_raise_clear_errors(
-    made: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, column: str, data: bytes
-) -> None:
+def test_malicious_columns_raise_clear_errors(made, tmp_path, monkeypatch, column, data):
     monkeypatch.setattr("mbc_engine.bank.block._MOST_JSON", 1 << 20)
     path = tmp_path / "bank.mbc"
     with made.bank(path, keeps_text=True) as bank:
@@ -262,12 +255,12 @@ def test_malicious_columns_raise_clear_errors(
     outcomes(made, path)
 
 
-def zeros(size: int) -> bytes:
+def zeros(size):
     return zlib.compress(bytes(size))
 
 
 @contextmanager
-def less_memory_than(size: int) -> Iterator[None]:
+def less_memory_than(size):
     tracemalloc.start()
     try:
         yield
@@ -294,7 +287,7 @@ BOMBS = {
 
 
 @pytest.mark.parametrize("statement", BOMBS)
-def test_small_files_do_not_expand(made: Any, tmp_path: Path, statement: str) -> None:
+def test_small_files_do_not_expand(made, tmp_path, statement):
     path = tmp_path / "bank.mbc"
     with made.bank(path, keeps_text=True) as bank:
         bank.put([made.item("/1", 3)])  # one chunk
@@ -305,13 +298,13 @@ def test_small_files_do_not_expand(made: Any, tmp_path: Path, statement: str) ->
     assert "It is damaged." in ended.values()
 
 
-def test_only_the_beginning_of_a_huge_chunk_is_read(made: Any) -> None:
+def test_only_the_beginning_of_a_huge_chunk_is_read(made):
     with made.bank(keeps_text=True) as bank:
         bank.put([made.item("/1", 3, texts=[Chunk("x" * 100_000, 0)])])
         assert plain_texts(bank, [0]) == ["x" * MOST_READ]
 
 
-def test_repetitive_columns_are_written_so_that_they_can_be_read(made: Any, bank: MemoryBank, path: Path) -> None:
+def test_repetitive_columns_are_written_so_that_they_can_be_read(made, bank, path):
     """Whatever compresses better than a reader accepts is compressed less."""
     bank.put([made.item(f"/{'a' * 5000}", number, str(number)) for number in range(300)])
     bank.put([made.item("/copies", 1, f"{'b' * 5000}{number}") for number in range(300)])
@@ -319,7 +312,7 @@ def test_repetitive_columns_are_written_so_that_they_can_be_read(made: Any, bank
     assert bank.totals().origins == 600
 
 
-def test_words_of_one_range_take_little_memory() -> None:
+def test_words_of_one_range_take_little_memory():
     """Sixty adjacent numbers, each in a third of 50,000 chunks."""
     random = np.random.default_rng(0)
     chunks_of, numbers = np.nonzero(random.random((50_000, 60)) < 1 / 3)
@@ -331,7 +324,7 @@ def test_words_of_one_range_take_little_memory() -> None:
         assert np.array_equal(read_words(data, 50_000), words)
 
 
-def test_words_that_would_expand_too_much_are_refused_and_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_words_that_would_expand_too_much_are_refused_and_not_written(monkeypatch):
     """Number 5 is in all chunks, and 3 and 900,000 in few of them."""
     words = np.sort(np.append(WORDS * np.arange(4000) + 5, [3, WORDS + 3, WORDS + 900_000]))
     data = write_words(words, 4000)
@@ -342,7 +335,7 @@ def test_words_that_would_expand_too_much_are_refused_and_not_written(monkeypatc
     assert read_words(written, 4000).tolist() == [3, WORDS + 3, WORDS + 900_000]
 
 
-def test_the_words_of_many_chunks_take_little_memory_to_find() -> None:
+def test_the_words_of_many_chunks_take_little_memory_to_find():
     """A million chunks, each with the same two words, of which each takes a bit."""
     data = write_words(np.add.outer(WORDS * np.arange(1 << 20), [3, 5]).ravel(), 1 << 20)
     with less_memory_than(8 << 20):

@@ -2,8 +2,6 @@
 
 import sqlite3
 from contextlib import closing
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,9 +11,7 @@ from mbc_engine.errors import BankError, ModelMismatch
 from mbc_engine.text import Chunk
 
 
-def test_unreadably_large_block_is_not_written(
-    made: Any, bank: MemoryBank, path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unreadably_large_block_is_not_written(made, bank, path, monkeypatch):
     monkeypatch.setattr("mbc_engine.bank.block._MOST_JSON", 500)
     with pytest.raises(BankError, match="too many sources"):
         bank.put([made.item(f"/{number}", 1) for number in range(100)])
@@ -24,7 +20,7 @@ def test_unreadably_large_block_is_not_written(
     assert made.damages(path) == []
 
 
-def test_changes_are_atomic(made: Any, bank: MemoryBank, path: Path) -> None:
+def test_changes_are_atomic(made, bank, path):
     bank.put([made.item("/a", 1)])
     with MemoryBank.open(path) as other:
         with bank.changing():
@@ -44,7 +40,7 @@ def test_changes_are_atomic(made: Any, bank: MemoryBank, path: Path) -> None:
     assert np.array_equal(bank.counts(), made.counts([2]))
 
 
-def test_every_chunk_needs_a_text(made: Any, path: Path) -> None:
+def test_every_chunk_needs_a_text(made, path):
     codes, chunks = made.codes(1), made.chunks(1)
     with made.bank(path, keeps_text=True) as bank:
         for texts in (None, chunks[:1], chunks * 2):
@@ -58,14 +54,14 @@ def test_every_chunk_needs_a_text(made: Any, path: Path) -> None:
     assert made.damages(path) == []
 
 
-def test_large_document_fits_one_block(made: Any, bank: MemoryBank, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_document_fits_one_block(made, bank, monkeypatch):
     monkeypatch.setattr(BankHeader, "block_chunks", property(lambda header: 4))
     codes = np.zeros((9, 3, 2), np.uint16)
     bank.put([made.item(f"/{size}", size, codes=codes[:size]) for size in (3, 9, 2)])
     assert [len(codes) for codes, _ in bank.blocks()] == [12, 2]
 
 
-def test_compact_fills_blocks(made: Any, bank: MemoryBank, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compact_fills_blocks(made, bank, path, monkeypatch):
     monkeypatch.setattr(BankHeader, "block_chunks", property(lambda header: 10))
     bank.put([made.item(f"/{number}", number) for number in range(300)])
     bank.remove([(f"/{number}", "") for number in range(300) if number % 10])
@@ -89,7 +85,7 @@ ONES = np.ones((1, 3, 2), np.uint16)
         *({name: "\ud800"} for name in ("source", "part", "date")),
     ],
 )
-def test_a_refused_batch_changes_nothing(made: Any, bank: MemoryBank, changes: dict[str, Any]) -> None:
+def test_a_refused_batch_changes_nothing(made, bank, changes):
     bad = made.item(**{"source": "/b", "content": 2, "codes": ONES} | changes)
     with pytest.raises(ValueError, match=r"must be|at least one|surrogates|must match exactly|same number of dim"):
         bank.put([made.item("/a", 1), bad])
@@ -99,7 +95,7 @@ def test_a_refused_batch_changes_nothing(made: Any, bank: MemoryBank, changes: d
 
 
 @pytest.mark.parametrize("keeps_text", [False, True])
-def test_a_small_bank_is_small(made: Any, path: Path, *, keeps_text: bool) -> None:
+def test_a_small_bank_is_small(made, path, *, keeps_text):
     shape = CodeShape(tokens=24, levels=1, num_codes=512, per_position=True)
     codes, texts = np.random.default_rng(0).integers(0, 512, (10, 1, 24, 1)), [Chunk("Words.", 0)]
     with MemoryBank.create(path, made.signature, shape, 384, keeps_text=keeps_text) as bank:
@@ -107,11 +103,11 @@ def test_a_small_bank_is_small(made: Any, path: Path, *, keeps_text: bool) -> No
     assert path.stat().st_size <= 40_000
 
 
-def test_compacting_moves_no_texts(made: Any, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compacting_moves_no_texts(made, path, monkeypatch):
     monkeypatch.setattr(text_codec, "FULL_ROW_BYTES", 1)  # a text a row
     monkeypatch.setattr(BankHeader, "block_chunks", property(lambda header: 5))
 
-    def rows() -> set[tuple[int, bytes, bytes]]:
+    def rows():
         with closing(sqlite3.connect(path)) as connection:
             return set(connection.execute("SELECT id, columns, data FROM texts"))
 
@@ -126,7 +122,7 @@ def test_compacting_moves_no_texts(made: Any, path: Path, monkeypatch: pytest.Mo
         assert min(rows() - before)[0] == max(before)[0] + 1
 
 
-def test_sizes_are_exact(made: Any, bank: MemoryBank, path: Path) -> None:
+def test_sizes_are_exact(made, bank, path):
     bank.put([made.item("/a", 1), made.item("/b", 3)])
     bank.checkpoint()
     sizes = bank.sizes()
@@ -136,7 +132,7 @@ def test_sizes_are_exact(made: Any, bank: MemoryBank, path: Path) -> None:
         assert volatile.sizes().file > 0
 
 
-def test_removal_while_listing(made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_removal_while_listing(made, monkeypatch):
     monkeypatch.setattr(BankHeader, "block_chunks", property(lambda header: 100))
     with made.bank() as bank:
         bank.put([made.item(f"/{number}", number) for number in range(500)])
@@ -144,7 +140,7 @@ def test_removal_while_listing(made: Any, monkeypatch: pytest.MonkeyPatch) -> No
         assert bank.totals() == BankTotals(0, 0, 0)
 
 
-def test_model_name_is_not_compared(made: Any, bank: MemoryBank, path: Path) -> None:
+def test_model_name_is_not_compared(made, bank, path):
     bank.require(ModelSignature("renamed", made.signature.amortizer, made.signature.codebook), made.shape)
     other = ModelSignature("mini", made.signature.amortizer, "cc" * 8)
     with pytest.raises(ModelMismatch, match=r"mini .aaaaaaaa-bbbbbbbb., not mini .aaaaaaaa-cccccccc.") as caught:
@@ -156,7 +152,7 @@ def test_model_name_is_not_compared(made: Any, bank: MemoryBank, path: Path) -> 
         bank.require(made.signature, CodeShape(3, 1, 5, per_position=True))
 
 
-def test_every_write_changes_the_version(made: Any, bank: MemoryBank, path: Path) -> None:
+def test_every_write_changes_the_version(made, bank, path):
     versions = [bank.version()]
     with MemoryBank.open(path) as other:
         for writer, content in ((bank, 1), (other, 2), (other, 3), (bank, 4)):
@@ -168,7 +164,7 @@ def test_every_write_changes_the_version(made: Any, bank: MemoryBank, path: Path
     assert bank.version() == versions[-1]
 
 
-def test_replaced_file_is_noticed(made: Any, bank: MemoryBank, path: Path) -> None:
+def test_replaced_file_is_noticed(made, bank, path):
     bank.put([made.item("/a", 1)])
     assert not bank.is_replaced()
     made.bank(path.with_name("new.mbc")).close()

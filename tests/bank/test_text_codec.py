@@ -23,7 +23,7 @@ MODEL = StandIn(PROSE)
 
 
 @given(text=st.one_of(ANY, ANY.map(lambda text: PROSE + text)), start=st.integers(0, 2**32 - 1))
-def test_any_text_comes_back(text: str, start: int) -> None:
+def test_any_text_comes_back(text, start):
     encoded = encode_chunk(Chunk(text, start))
     assert decode_chunk(encoded) == Chunk(text, start)
     (under,) = recoded([encoded], MODEL, to_lm=True)
@@ -32,12 +32,12 @@ def test_any_text_comes_back(text: str, start: int) -> None:
     assert len(under.payload) + (under.codec == LM) <= len(encoded.payload)
 
 
-def test_incompressible_texts_stay() -> None:
+def test_incompressible_texts_stay():
     texts = [encode_chunk(Chunk(text, 0)) for text in (PROSE + "é", "\ud800" + PROSE, "q9!")]
     assert recoded(texts, MODEL, to_lm=True) == texts
 
 
-def test_text_needs_its_own_model() -> None:
+def test_text_needs_its_own_model():
     (text,) = recoded([encode_chunk(Chunk(PROSE, 0))], MODEL, to_lm=True)
     with pytest.raises(ModelError, match=MODEL.fingerprint):
         decode_chunk(text)
@@ -45,7 +45,7 @@ def test_text_needs_its_own_model() -> None:
         decode_chunk(text, StandIn(PROSE.replace("engine", "motors")).open)
 
 
-def test_lengths_are_limited() -> None:
+def test_lengths_are_limited():
     packed = encode_chunk(Chunk(PROSE, 0))
     large = zstandard.ZstdCompressor().compress(bytes((16 << 10) + 1))
     unsized = zstandard.ZstdCompressor(write_content_size=False).compress(b"abc")

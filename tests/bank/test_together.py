@@ -1,10 +1,8 @@
 """Several banks as one: numbering, sums, weights and refusals."""
 
 import math
-from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,14 +15,14 @@ from mbc_engine.errors import ConfigError, ModelMismatch
 
 
 @pytest.fixture(scope="module", autouse=True)
-def small_blocks() -> Iterator[None]:
+def small_blocks():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(BankHeader, "block_chunks", property(lambda header: 4))
         yield
 
 
 @pytest.fixture
-def files(made: Any, tmp_path: Path) -> list[Path]:
+def files(made, tmp_path):
     """Two banks of two documents each, of 2 + 3 and 1 + 2 chunks."""
     paths = [tmp_path / "team.mbc", tmp_path / "mine.mbc"]
     for path, contents in zip(paths, [(1, 2), (3, 4)], strict=True):
@@ -33,7 +31,7 @@ def files(made: Any, tmp_path: Path) -> list[Path]:
     return paths
 
 
-def test_snapshot_hides_later_writes(made: Any, files: list[Path]) -> None:
+def test_snapshot_hides_later_writes(made, files):
     with Banks.open(files) as banks, MemoryBank.open(files[1]) as writer:
         before = banks.version()
         with banks.snapshot():
@@ -46,8 +44,8 @@ def test_snapshot_hides_later_writes(made: Any, files: list[Path]) -> None:
         assert banks.version() == banks.version()
 
 
-def test_iteration_sees_one_state(made: Any, files: list[Path]) -> None:
-    def going_on(banks: Banks) -> Iterator[Iterator[int]]:
+def test_iteration_sees_one_state(made, files):
+    def going_on(banks):
         tables = np.zeros((1, 3, 2, 5), np.float32)
         yield (len(codes) for codes, _ in banks.blocks())
         yield (sums.shape[1] for sums, _ in banks.scan(tables))
@@ -64,7 +62,7 @@ def test_iteration_sees_one_state(made: Any, files: list[Path]) -> None:
     st.lists(st.tuples(st.sets(st.integers(0, 9)), st.booleans()), min_size=1, max_size=4),
     st.lists(st.integers(0, 999), max_size=20),
 )
-def test_chunks_are_numbered_across_banks(made: Any, kinds: list[tuple[set[int], bool]], drawn: list[int]) -> None:
+def test_chunks_are_numbered_across_banks(made, kinds, drawn):
     with ExitStack() as stack:
         banks = [stack.enter_context(made.bank(keeps_text=keeps_text)) for _, keeps_text in kinds]
         texts: list[Any] = []
@@ -87,7 +85,7 @@ def test_chunks_are_numbered_across_banks(made: Any, kinds: list[tuple[set[int],
                     look([beyond])
 
 
-def test_sums_are_weighted(made: Any, files: list[Path]) -> None:
+def test_sums_are_weighted(made, files):
     with Banks.open(files) as banks:
         assert banks.totals() == BankTotals(4, 4, 8)
         assert np.array_equal(banks.counts(), made.counts([1, 2, 3, 4]))
@@ -117,13 +115,13 @@ def test_sums_are_weighted(made: Any, files: list[Path]) -> None:
         ([math.inf, 1.0], "inf is not a valid weight"),
     ],
 )
-def test_invalid_weights_are_refused(files: list[Path], weights: list[float], message: str) -> None:
+def test_invalid_weights_are_refused(files, weights, message):
     with pytest.raises(ConfigError, match=message) as refused:
         Banks.open(files, weights)
     assert refused.value.hint
 
 
-def test_one_file_cannot_be_read_twice(files: list[Path], tmp_path: Path) -> None:
+def test_one_file_cannot_be_read_twice(files, tmp_path):
     link = tmp_path / "link.mbc"
     link.symlink_to(files[0])
     with pytest.raises(ConfigError, match=r"team.mbc is named twice"):
@@ -133,7 +131,7 @@ def test_one_file_cannot_be_read_twice(files: list[Path], tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("changed", ["amortizer", "codebook"])
-def test_banks_of_two_models_are_refused(made: Any, changed: str) -> None:
+def test_banks_of_two_models_are_refused(made, changed):
     signature = replace(made.signature, **{changed: "cc" * 8})
     with made.bank() as one, MemoryBank.create(None, signature, made.shape, made.dim) as other:
         message = f"model mini .aaaaaaaa-bbbbbbbb., .* by model mini .{signature.fingerprint}."

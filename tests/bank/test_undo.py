@@ -1,8 +1,5 @@
 """Documents removed from a bank come back as they were, whatever happened in between."""
 
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -17,17 +14,17 @@ ITEMS = st.lists(st.tuples(NAMES, CONTENTS, st.sampled_from([None, "2020", "2021
 CHOSEN = st.tuples(st.lists(NAMES, max_size=5), st.lists(CONTENTS, max_size=3))
 
 
-def records(made: Any, items: list[Any]) -> list[Any]:
+def records(made, items):
     return [made.item(source, content, part, date) for (source, part), content, date in items]
 
 
 @pytest.mark.parametrize("keeps_origins", [True, False])
-def test_restore_adds_only_what_is_missing(made: Any, rounds: Any, keeps_origins: bool) -> None:
+def test_restore_adds_only_what_is_missing(made, rounds, keeps_origins):
     """The reference: what was removed is read again under every name that is still free."""
 
     @settings(max_examples=rounds(full=400, reduced=12))
     @given(items=ITEMS, chosen=CHOSEN, further=ITEMS, removed_later=st.lists(NAMES, max_size=4))
-    def run(items: list[Any], chosen: Any, further: list[Any], removed_later: list[Any]) -> None:
+    def run(items, chosen, further, removed_later):
         names, digests = chosen[0], list(map(made.digest, chosen[1]))
         kind = {"keeps_origins": keeps_origins, "keeps_text": True}
         with (
@@ -69,7 +66,7 @@ def test_restore_adds_only_what_is_missing(made: Any, rounds: Any, keeps_origins
     run()
 
 
-def test_restore_into_other_model_is_refused(made: Any) -> None:
+def test_restore_into_other_model_is_refused(made):
     with made.bank() as bank:
         bank.put([made.item("/a", 1)])
         removed = remove_restorable(bank, [("/a", "")])
@@ -80,7 +77,7 @@ def test_restore_into_other_model_is_refused(made: Any) -> None:
         assert bank.totals().documents == 0
 
 
-def test_what_is_kept_for_an_undo_may_be_of_another_shape(made: Any, bank: MemoryBank, path: Path) -> None:
+def test_what_is_kept_for_an_undo_may_be_of_another_shape(made, bank, path):
     bank.put([made.item("/a", 1)])
     shape = CodeShape(1, 1, 2, per_position=True)
     MemoryBank.create(path.with_name(f"{path.name}.removed"), made.signature, shape, made.dim).close()

@@ -42,20 +42,20 @@ TEXT_MODEL = StandIn(
 )
 
 
-def unpacked(name: str, path: Path) -> Path:
+def unpacked(name, path):
     path.write_bytes(gzip.decompress(FORMATS.joinpath(f"{name}.mbc.gz").read_bytes()))
     return path
 
 
-def exported(bank: MemoryBank) -> bytes:
+def exported(bank):
     return b"".join(export(bank, TEXT_MODEL.open))
 
 
-def export_by_old_version(name: str) -> bytes:
+def export_by_old_version(name):
     return gzip.decompress(FORMATS.joinpath(f"{name.rpartition('-')[2].replace('lm', 'full')}.jsonl.gz").read_bytes())
 
 
-def version_of(path: Path) -> int:
+def version_of(path):
     with closing(sqlite3.connect(path)) as connection:
         version: int = connection.execute("PRAGMA user_version").fetchone()[0]
     return version
@@ -63,7 +63,7 @@ def version_of(path: Path) -> int:
 
 @pytest.mark.parametrize("read_only", [True, False])
 @pytest.mark.parametrize("name", OLD)
-def test_old_bank_opens_with_the_same_content(name: str, tmp_path: Path, *, read_only: bool) -> None:
+def test_old_bank_opens_with_the_same_content(name, tmp_path, *, read_only):
     path = unpacked(name, tmp_path / "bank.mbc")
     old = path.read_bytes()
     with MemoryBank.open(path, read_only=read_only) as bank:
@@ -80,7 +80,7 @@ def test_old_bank_opens_with_the_same_content(name: str, tmp_path: Path, *, read
 
 
 @pytest.mark.parametrize("name", [name for name in OLD if "bare" not in name])
-def test_words_are_indexed_anew(name: str, tmp_path: Path) -> None:
+def test_words_are_indexed_anew(name, tmp_path):
     """Their numbers had fewer bits, so where only a language model has the words, others may be found with them."""
     with MemoryBank.open(unpacked(name, tmp_path / "bank.mbc")) as bank:
         texts = [chunk.text for chunk in bank.texts_at(range(bank.totals().chunks), TEXT_MODEL.open) if chunk]
@@ -94,14 +94,14 @@ def test_words_are_indexed_anew(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("counts", [True, False])
-def test_too_many_words_are_refused(*, counts: bool) -> None:
+def test_too_many_words_are_refused(*, counts):
     ones = b"\xff" * 300_000
     data = zlib.compress(np.full(2048, 1200, "<u4").tobytes()) if counts else struct.pack("<II", 0, len(ones))
     with pytest.raises(ValueError, match=r"too many words|do not add up"):
         read_earlier_words(data + ones, 1200, compressed_counts=counts)
 
 
-def test_texts_that_expand_without_end_are_not_indexed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_texts_that_expand_without_end_are_not_indexed(tmp_path, monkeypatch):
     monkeypatch.setattr(upgrades, "_INDEXED_BYTES", 100)
     monkeypatch.setattr(upgrades, "_INDEXED_PER_STORED", 0)
     path = unpacked("format6-full", tmp_path / "bank.mbc")
@@ -111,7 +111,7 @@ def test_texts_that_expand_without_end_are_not_indexed(tmp_path: Path, monkeypat
     assert not [event for event in verify(path) if isinstance(event, DamageFound)]
 
 
-def test_upgraded_bank_answers(tmp_path: Path) -> None:
+def test_upgraded_bank_answers(tmp_path):
     """The codes of `mini` mean today what they meant then."""
     from mbc_engine import Memory
 
@@ -123,7 +123,7 @@ def test_upgraded_bank_answers(tmp_path: Path) -> None:
     assert answer.sources[0].path == "/notes/bridge.md"
 
 
-def test_upgraded_bank_is_written_as_any_other(tmp_path: Path) -> None:
+def test_upgraded_bank_is_written_as_any_other(tmp_path):
     with MemoryBank.open(unpacked("format3-full", tmp_path / "bank.mbc")) as bank:
         (document,) = bank.lookup([("/notes/tea.txt", "")], with_texts=True)
         assert bank.remove([("/notes/tea.txt", "")]) == 1
@@ -136,7 +136,7 @@ def test_upgraded_bank_is_written_as_any_other(tmp_path: Path) -> None:
         assert exported(bank) == export_by_old_version("format3-full")
 
 
-def test_upgrade_says_where_the_old_file_is(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_upgrade_says_where_the_old_file_is(tmp_path, caplog):
     MemoryBank.open(unpacked("format4-lm", tmp_path / "b\x1b.mbc")).close()
     first, second = (record.getMessage() for record in caplog.records)
     assert first.endswith(
@@ -160,7 +160,7 @@ KILLED = """
     "patch",
     ["Path.replace = die", "upgrades.write_words = die", "upgrades.text_rows = die", "upgrades._log.warning = die"],
 )
-def test_killed_upgrade_loses_nothing(patch: str, tmp_path: Path) -> None:
+def test_killed_upgrade_loses_nothing(patch, tmp_path):
     path = unpacked("format3-full", tmp_path / "bank.mbc")
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(KILLED.format(patch=patch)), path], check=False)
     assert done.returncode == -9
@@ -171,11 +171,11 @@ def test_killed_upgrade_loses_nothing(patch: str, tmp_path: Path) -> None:
     assert not list(tmp_path.glob("*.partial"))
 
 
-def test_many_may_open_an_old_bank_at_once(tmp_path: Path) -> None:
+def test_many_may_open_an_old_bank_at_once(tmp_path):
     path = unpacked("format3-full", tmp_path / "bank.mbc")
     start = threading.Barrier(4)
 
-    def read(_: int) -> bytes:
+    def read(_):
         start.wait()
         with MemoryBank.open(path, read_only=True) as bank:
             return exported(bank)
@@ -184,7 +184,7 @@ def test_many_may_open_an_old_bank_at_once(tmp_path: Path) -> None:
         assert list(pool.map(read, range(4))) == [export_by_old_version("format3-full")] * 4
 
 
-def test_refused_banks_say_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refused_banks_say_what_to_do(tmp_path, monkeypatch):
     path = unpacked("format3-full", tmp_path / "bank.mbc")
     before = path.read_bytes()
     monkeypatch.setattr(os, "access", lambda *_: False)
@@ -210,7 +210,7 @@ def test_refused_banks_say_what_to_do(tmp_path: Path, monkeypatch: pytest.Monkey
         ("CREATE VIEW more AS SELECT 1", "is damaged"),
     ],
 )
-def test_damaged_bank_is_not_upgraded(damage: str, words: str, tmp_path: Path) -> None:
+def test_damaged_bank_is_not_upgraded(damage, words, tmp_path):
     path = unpacked("format3-full", tmp_path / "bank.mbc")
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute(damage)

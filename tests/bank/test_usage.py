@@ -1,8 +1,5 @@
 """What codes stand for: their typical chunks and distinctive words, by hand, and their counts against a loop."""
 
-from collections.abc import Sequence
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -15,13 +12,13 @@ from tests.text_models import StandIn
 SIGNATURE = ModelSignature("m", "aa", "bb")
 
 
-def _document(number: int, codes: Any, texts: Sequence[str] | None = None) -> StoredDocument:
+def _document(number, codes, texts=None):
     chunks = None if texts is None else [Chunk(text, 100 * at) for at, text in enumerate(texts)]
     origins = (Origin(f"/{number}", "", None),)
     return StoredDocument(f"{number:032x}"[::-1], len(codes), 9, origins, np.array(codes), texts=chunks)
 
 
-def test_typical_chunks_and_distinctive_words() -> None:
+def test_typical_chunks_and_distinctive_words():
     texts = {
         "The harbour closed early.": (1, 2, 3),
         "A ship left the harbour.": (1, 2, 4),
@@ -49,7 +46,7 @@ def test_typical_chunks_and_distinctive_words() -> None:
     assert unused == (0, [], [])
 
 
-def test_lm_texts_come_from_unchanged_files() -> None:
+def test_lm_texts_come_from_unchanged_files():
     first, second = "The harbour closed early, and no ship left it. " * 3, "The harbour opened again. " * 5
     model, files = StandIn(first + second), {"/0": f"{first.strip()}\n{second.strip()}", "/1": "Now something else."}
     chunks = [Chunk(first.strip(), 0), Chunk(second.strip(), len(first.strip()) + 1)]
@@ -69,9 +66,7 @@ def test_lm_texts_come_from_unchanged_files() -> None:
 
 
 @given(st.lists(st.integers(1, 4), max_size=12), st.integers(1, 2), st.booleans(), st.booleans(), st.integers(0, 100))
-def test_code_uses_match_a_loop(
-    lengths: list[int], levels: int, per_position: bool, keeps_origins: bool, seed: int
-) -> None:
+def test_code_uses_match_a_loop(lengths, levels, per_position, keeps_origins, seed):
     shape, random = CodeShape(3, levels, 5, per_position), np.random.default_rng(seed)
     with (
         pytest.MonkeyPatch.context() as patch,
@@ -95,6 +90,6 @@ def test_code_uses_match_a_loop(
 
 
 @pytest.mark.parametrize("code", [(2, 0, 0), (0, 3, 0), (0, 0, 5), (-1, 0, 0)])
-def test_unknown_code_is_refused(made: Any, code: tuple[int, int, int]) -> None:
+def test_unknown_code_is_refused(made, code):
     with made.bank() as bank, pytest.raises(ValueError, match="there is no such code"):
         code_uses(bank, [code])

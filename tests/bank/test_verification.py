@@ -2,8 +2,6 @@
 
 import sqlite3
 from contextlib import closing
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -13,7 +11,7 @@ from mbc_engine.events import BankVerified, Progressed
 
 
 @pytest.fixture
-def path(made: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def path(made, tmp_path, monkeypatch):
     """A bank of three blocks, closed, with a text a row."""
     monkeypatch.setattr(text_codec, "FULL_ROW_BYTES", 1)
     monkeypatch.setattr(BankHeader, "block_chunks", property(lambda header: 4))
@@ -23,7 +21,7 @@ def path(made: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def test_a_sound_bank_is_counted(path: Path) -> None:
+def test_a_sound_bank_is_counted(path):
     assert list(verify(path)) == [
         Progressed("verify blocks", 1, 3),
         Progressed("verify blocks", 2, 3),
@@ -81,7 +79,7 @@ CONTRADICTIONS = {
 
 
 @pytest.mark.parametrize("damage", [*DAMAGES, *CONTRADICTIONS])
-def test_damage_is_found_where_it_is(made: Any, path: Path, damage: str) -> None:
+def test_damage_is_found_where_it_is(made, path, damage):
     """Contradictions get the right checksums, as deliberate tampering would."""
     if damage in CONTRADICTIONS:
         made.tampered(path, damage)
@@ -93,7 +91,7 @@ def test_damage_is_found_where_it_is(made: Any, path: Path, damage: str) -> None
     assert any(event.where.startswith(where) and what in event.what for event in found), found
 
 
-def test_flipped_bytes_of_the_file(path: Path, rounds: Any) -> None:
+def test_flipped_bytes_of_the_file(path, rounds):
     """The others hold nothing: unused space in pages, and numbers that SQLite keeps for itself."""
     data = path.read_bytes()
     odd = [at for at in range(0, len(data), rounds(full=1, reduced=401)) if is_unseen(path, data, at)]
@@ -101,7 +99,7 @@ def test_flipped_bytes_of_the_file(path: Path, rounds: Any) -> None:
     assert not odd, [(at, data[at]) for at in odd[:20]]
 
 
-def is_unseen(path: Path, data: bytes, at: int) -> bool:
+def is_unseen(path, data, at):
     path.write_bytes(data[:at] + bytes([data[at] ^ 0xFF]) + data[at + 1 :])
     try:
         *_, last = verify(path)
@@ -111,7 +109,7 @@ def is_unseen(path: Path, data: bytes, at: int) -> bool:
     return not last.damages
 
 
-def is_meaningless(data: bytes, at: int) -> bool:
+def is_meaningless(data, at):
     if at < 100:  # versions, change counters, sizes it suggests, how pages are given back, what is reserved
         return at in {18, 19, *range(24, 28), *range(40, 68), *range(72, 100)}
     return at % int.from_bytes(data[16:18], "big") > 8 and data[at] == 0

@@ -32,7 +32,7 @@ def indexed(draw: st.DrawFn) -> tuple[np.ndarray, int]:
     return WORDS * chunks_of + numbers[columns], chunks
 
 
-def test_words_are_folded_and_stemmed() -> None:
+def test_words_are_folded_and_stemmed():
     (number,) = word_numbers("Résumé")
     assert number == number_of("resume") == zlib.crc32(b"resum") % (1 << 20)
     assert word_numbers("RESUME resumes, résumé") == [number]
@@ -72,13 +72,13 @@ def test_words_are_folded_and_stemmed() -> None:
         *(("a 3.5 mm plug", "3.5"), ("3,5 kg", "3.5 kilos"), ("v2.10.3", "2.10.3"), ("at 10:30", "10.30")),
     ],
 )
-def test_spellings_find_each_other(written: str, sought: str) -> None:
+def test_spellings_find_each_other(written, sought):
     shared = set(word_numbers(written)) & set(word_numbers(sought))
     assert shared
     assert not shared & set(word_numbers("a plain text of other words"))
 
 
-def test_unspaced_scripts_use_pairs() -> None:
+def test_unspaced_scripts_use_pairs():
     bridge = "\u6771\u4eac\u306e\u6a4b"
     assert words_in(f"{bridge}1954\u5e74 wikiHow\u3092") == {
         *("\u6771\u4eac", "\u4eac\u306e", "\u306e\u6a4b"),
@@ -87,7 +87,7 @@ def test_unspaced_scripts_use_pairs() -> None:
 
 
 @given(indexed())
-def test_read_words_inverts_write_words(case: tuple[np.ndarray, int]) -> None:
+def test_read_words_inverts_write_words(case):
     words, chunks = case
     data = write_words(words, chunks)
     assert np.array_equal(read_words(data, chunks), words)
@@ -103,7 +103,7 @@ def test_read_words_inverts_write_words(case: tuple[np.ndarray, int]) -> None:
 
 
 @given(indexed(), st.data())
-def test_damaged_words_are_detected(case: tuple[np.ndarray, int], data: st.DataObject) -> None:
+def test_damaged_words_are_detected(case, data):
     words, chunks = case
     written = bytearray(write_words(words, chunks))
     written[data.draw(st.integers(0, len(written) - 1))] ^= 1 << data.draw(st.integers(0, 7))
@@ -118,6 +118,6 @@ def test_damaged_words_are_detected(case: tuple[np.ndarray, int], data: st.DataO
     "data",
     [b"", b"x" * 99, struct.pack("<II", 9, 99), write_words(np.array([3]), 1)[:-2], struct.pack("<III", 0, 0, 9)],
 )
-def test_invalid_index_is_refused(data: bytes) -> None:
+def test_invalid_index_is_refused(data):
     with pytest.raises(ValueError, match="word"):
         read_words(data, 10)

@@ -1,6 +1,5 @@
 """The fuzzer reads every format and finds nothing."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import fuzz
@@ -12,7 +11,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_cover")]
 
 
 @pytest.mark.parametrize("name", [target.name for target in targets(Path("canary"))])
-def test_damaged_files(tmp_path: Path, rounds: Callable[..., int], name: str) -> None:
+def test_damaged_files(tmp_path, rounds, name):
     (tmp_path / "canary").write_text(CANARY)
     target = next(target for target in targets(tmp_path / "canary") if target.name == name)
     max_files = rounds(full=2000, reduced=15)

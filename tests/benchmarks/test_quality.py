@@ -10,7 +10,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def test_bm25_stems_words() -> None:
+def test_bm25_stems_words():
     import quality
 
     texts = {"a": "The painters left.", "b": "A bridge held.", "c": "Who painted it? He painted bridges."}
@@ -18,7 +18,7 @@ def test_bm25_stems_words() -> None:
     assert quality.bm25(texts, asked) == [0, None]
 
 
-def test_calibration_by_hand() -> None:
+def test_calibration_by_hand():
     import quality_written as written
 
     sure, right = np.array([0.95, 0.91, 0.55, 0.15]), np.array([True, True, False, True])

@@ -2,7 +2,6 @@
 
 import gc
 import weakref
-from pathlib import Path
 
 import pytest
 
@@ -10,7 +9,7 @@ from mbc_cli import engine
 from mbc_cli.engine import loading
 
 
-def test_an_unloaded_model_is_freed(model: Path, bank: Path) -> None:
+def test_an_unloaded_model_is_freed(model, bank):
     gc.unfreeze()
     engine._freeze.cache_clear()
     with engine.open_memory([bank], str(model), "cpu") as memory:
@@ -20,7 +19,7 @@ def test_an_unloaded_model_is_freed(model: Path, bank: Path) -> None:
         assert held() is None
 
 
-def test_models_stay_collectable_in_a_frozen_process() -> None:
+def test_models_stay_collectable_in_a_frozen_process():
     engine._freeze.cache_clear()
     gc.freeze()  # as the dashboard does, which may open one model after the other
     before = gc.get_freeze_count()
@@ -29,7 +28,7 @@ def test_models_stay_collectable_in_a_frozen_process() -> None:
     assert objects and gc.get_freeze_count() <= before
 
 
-def test_garbage_collection_pauses_while_loading() -> None:
+def test_garbage_collection_pauses_while_loading():
     with pytest.raises(KeyError), loading("a model"):
         with loading("its parts"):
             pass
@@ -39,7 +38,7 @@ def test_garbage_collection_pauses_while_loading() -> None:
     assert gc.get_freeze_count()
 
 
-def test_the_language_model_is_unpacked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_language_model_is_unpacked_once(tmp_path, monkeypatch):
     file, shown = tmp_path / "model.gguf", []
     monkeypatch.setattr("mbc_engine.lm.packaged.locate_language_model", lambda: file)
     monkeypatch.setattr("mbc_engine.lm.packaged.find_language_model", lambda on_progress: on_progress(135, 270))

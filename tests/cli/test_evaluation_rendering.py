@@ -8,7 +8,7 @@ from rich.console import Console
 
 from mbc_cli.render import evaluation
 from mbc_cli.render import terminal as consoles
-from mbc_engine.evaluation.report import Report, build_report, cell_report
+from mbc_engine.evaluation.report import build_report, cell_report
 from mbc_engine.evaluation.results import Cost, Measurement, MethodResults, Outcome, Prediction, QuestionScores
 from mbc_engine.evaluation.statistics import Interval
 from mbc_engine.evaluation.suite import Base, Dataset
@@ -16,7 +16,7 @@ from mbc_engine.evaluation.suite import Base, Dataset
 ORIGIN = {"title": "t", "date": "", "command": "", "seed": 0, "environments": (), "settings": {}}
 
 
-def predictions(right: int) -> list[Prediction]:
+def predictions(right):
     return [
         Prediction(
             f"q{n}", n, f"Question {n}?", ("yes",), "yes" if n < right else "no", n < right, n < right, n < right, None
@@ -25,13 +25,13 @@ def predictions(right: int) -> list[Prediction]:
     ]
 
 
-def results(right: int) -> MethodResults:
+def results(right):
     share = right / 0.6
     mean = Interval(share, max(0, share - 10), share + 10)
     scores = QuestionScores(60, mean, mean, share, None, None)
     online = Outcome(Measurement(scores, Cost(60, 0.25, 1.5, 12_345, None)), predictions(right))
 
-    def kept(documents: int, f1: float, retained: float, bytes_: int) -> Outcome:
+    def kept(documents, f1, retained, bytes_):
         found = QuestionScores(60, mean, Interval(f1, f1, f1), share, None, None)
         return Outcome(Measurement(found, Cost(documents, 0.25, 1.5, 9, bytes_), retained=retained), [])
 
@@ -39,7 +39,7 @@ def results(right: int) -> MethodResults:
 
 
 @pytest.fixture
-def report() -> Report:
+def report():
     methods = {"mbc": results(20), "uniform": results(10), "mbc-shuffled-codes": results(20)}
     base = Base(name="tiny", title="Tiny \x1b[31mLM", model="tiny")
     dataset = Dataset(name="quiz", title="Quiz [b]", test="quiz.jsonl")
@@ -54,7 +54,7 @@ def report() -> Report:
 def screen(monkeypatch):
     """Makes a terminal of a given width; returns its contents."""
 
-    def make(width: int) -> io.StringIO:
+    def make(width):
         text = io.StringIO()
         console = Console(file=text, width=width, force_terminal=True, color_system=None, markup=False, emoji=False)
         monkeypatch.setattr(consoles, "out", console)

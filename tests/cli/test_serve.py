@@ -2,9 +2,6 @@
 
 import socket
 import sys
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -24,16 +21,7 @@ import pytest
         (["--bank", "b.mbc"], "no-such-model", "", 4),
     ],
 )
-def test_errors_come_before_a_model_is_loaded(
-    mbc: Callable[..., Any],
-    notes: Path,
-    make_bank: Any,
-    home: Path,
-    arguments: list[str],
-    message: str,
-    hint: str,
-    code: int,
-) -> None:
+def test_errors_come_before_a_model_is_loaded(mbc, notes, make_bank, home, arguments, message, hint, code):
     make_bank("memory.mbc")
     (home / "short").write_text("secret")
     if "notes/ada.txt" in arguments:
@@ -47,7 +35,7 @@ def test_errors_come_before_a_model_is_loaded(
     assert not (home / "b.mbc").exists()
 
 
-def test_a_token_in_the_environment_is_never_shown(mbc: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_token_in_the_environment_is_never_shown(mbc, monkeypatch):
     monkeypatch.setenv("MBC_TOKEN", "a secret")
     result = mbc("serve", "--host", "0.0.0.0", "--model", "no-such-model", "--port", 0, "--verbose")
     assert result.exit_code == 2
@@ -55,14 +43,14 @@ def test_a_token_in_the_environment_is_never_shown(mbc: Callable[..., Any], monk
     assert "a secret" not in result.output
 
 
-def test_port_in_use(mbc: Callable[..., Any]) -> None:
+def test_port_in_use(mbc):
     with socket.create_server(("127.0.0.1", 0)) as other:
         result = mbc("serve", "--model", "no-such-model", "--port", other.getsockname()[1])
     assert result.exit_code == 2
     assert "cannot be used: Address already in use" in result.stderr
 
 
-def test_missing_extra(mbc: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_extra(mbc, monkeypatch):
     monkeypatch.setitem(sys.modules, "fastapi", None)
     result = mbc("serve")
     assert result.exit_code == 2

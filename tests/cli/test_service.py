@@ -2,8 +2,7 @@
 
 import threading
 import time
-from collections.abc import Iterator
-from concurrent.futures import CancelledError, Future, wait
+from concurrent.futures import CancelledError, wait
 from pathlib import Path
 
 import pytest
@@ -17,56 +16,56 @@ from tests.needs import PATIENCE
 class Worker:
     """Processes items once `may_begin` is set, and records its batches."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.batches: list[str] = []
         self.may_begin = threading.Event()
         self.memory = StubMemory(Path("b.mbc"))
         self.service = Service(self.memory, batch=3, capacity=8)
 
-    def process(self, key: str, items: list[str]) -> list[str | Exception]:
+    def process(self, key, items):
         assert self.may_begin.wait(PATIENCE)
         self.batches.append("".join(items))
         if items == ["!"]:
             raise DataError("No.")
         return [DataError("Not this.") if item == "-" else item.upper() for item in items]
 
-    def submit(self, key: str, item: str, size: float = 0.0) -> "Future[str]":
+    def submit(self, key, item, size=0.0):
         return self.service.submit_item(self.process, key, item=item, size=size)
 
-    def occupy(self) -> None:
+    def occupy(self):
         """Keep the thread busy, so that what is submitted waits."""
         self.submit("first", "0")
         while self.service._waiting:
             time.sleep(0.001)
 
-    def finish(self) -> list[str]:
+    def finish(self):
         self.may_begin.set()
         self.service.close().result(PATIENCE)
         return self.batches
 
 
 @pytest.fixture
-def worker() -> Iterator[Worker]:
+def worker():
     worker = Worker()
     yield worker
     worker.finish()
 
 
-def test_batches_share_settings(worker: Worker) -> None:
+def test_batches_share_settings(worker):
     worker.occupy()
     futures = [worker.submit(key, item) for item, key in ("pa", "qb", "ra", "sb", "ta", "ua")]
     assert worker.finish() == ["0", "prt", "qs", "u"]
     assert [future.result() for future in futures] == ["P", "Q", "R", "S", "T", "U"]
 
 
-def test_sizes_limit_a_batch_and_order_is_kept(worker: Worker) -> None:
+def test_sizes_limit_a_batch_and_order_is_kept(worker):
     worker.occupy()
     for item, size in (("p", 0.6), ("q", 0.6), ("r", 0.3), ("s", 7.0), ("t", 0.1)):
         worker.submit("a", item, size)
     assert worker.finish() == ["0", "p", "qr", "s", "t"]
 
 
-def test_cancelled_work_is_dropped(worker: Worker) -> None:
+def test_cancelled_work_is_dropped(worker):
     worker.occupy()
     futures = [worker.submit("a", item) for item in "pqrstuvw"]
     with pytest.raises(QueueFull):
@@ -78,7 +77,7 @@ def test_cancelled_work_is_dropped(worker: Worker) -> None:
         futures[0].result()
 
 
-def test_an_error_is_that_of_its_work_alone(worker: Worker) -> None:
+def test_an_error_is_that_of_its_work_alone(worker):
     worker.may_begin.set()
     failed, one, other = worker.submit("b", "!"), worker.submit("a", "-"), worker.submit("a", "p")
     with pytest.raises(DataError, match="No"):
@@ -91,7 +90,7 @@ def test_an_error_is_that_of_its_work_alone(worker: Worker) -> None:
     assert worker.service.submit(lambda: 1 // 1).result() == 1
 
 
-def test_closing_finishes_waiting_work(worker: Worker) -> None:
+def test_closing_finishes_waiting_work(worker):
     worker.occupy()
     waiting, opened = worker.submit("a", "p"), worker.service.submit(worker.memory.open)
     closed = worker.service.close()
@@ -102,18 +101,18 @@ def test_closing_finishes_waiting_work(worker: Worker) -> None:
     assert (waiting.result(), opened.result(), worker.memory.is_open) == ("P", worker.memory, False)
 
 
-def test_an_error_of_closing_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_of_closing_is_raised(monkeypatch):
     memory = StubMemory(Path("b.mbc"))
     monkeypatch.setattr(memory, "close", lambda: 1 // 0)
     with pytest.raises(ZeroDivisionError):
         Service(memory).close().result(PATIENCE)
 
 
-def test_idle_model_is_unloaded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_idle_model_is_unloaded(monkeypatch):
     monkeypatch.setattr("mbc_cli.service.IDLE_SECONDS", 0.01)
     memory, unloaded, threads = StubMemory(Path("b.mbc")), threading.Event(), set[str]()
 
-    def on_unload() -> None:
+    def on_unload():
         threads.add(threading.current_thread().name)
         assert not memory.is_loaded
         unloaded.set()

@@ -1,5 +1,4 @@
 import unicodedata
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -63,7 +62,7 @@ def test_paths_inside_the_working_folder_are_relative(home):
     assert display_path(f"{home}/a.jsonl#https://b//c") == "a.jsonl#https://b//c"
 
 
-def test_paths_without_a_working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_paths_without_a_working_folder(tmp_path, monkeypatch):
     folder = tmp_path / "gone"
     folder.mkdir()
     monkeypatch.chdir(folder)

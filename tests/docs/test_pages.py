@@ -14,7 +14,6 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -60,7 +59,7 @@ class Block:
     text: str
     line: str
 
-    def commands(self) -> Iterator[tuple[str, str]]:
+    def commands(self):
         """Shell commands, without comments, each with the output shown for it."""
         text = self.text if self.language == "console" else re.sub(r"^(?=[^\s#])", "$ ", self.text, flags=re.MULTILINE)
         for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
@@ -69,7 +68,7 @@ class Block:
             yield match[1].rstrip(), match[2].strip()
 
 
-def blocks(page: Path) -> list[Block]:
+def blocks(page):
     text = page.read_text(encoding="utf-8")
     fences = re.finditer(r"^```(\w*)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
     return [Block(own[1], own[2], f"{page.name}:{text.count(chr(10), 0, own.start()) + 1}") for own in fences]
@@ -83,7 +82,7 @@ COMMANDS = sorted(
 
 
 @pytest.mark.parametrize("line", COMMANDS)
-def test_commands_parse(line: str) -> None:
+def test_commands_parse(line):
     words = shlex.split(line, comments=True)
     for number, word in enumerate(words):
         if word in ("mbc", "mbc_cli"):
@@ -92,7 +91,7 @@ def test_commands_parse(line: str) -> None:
             parse(rest[:end])
 
 
-def parse(arguments: list[str]) -> None:
+def parse(arguments):
     """Raises a usage error if `mbc` does not take these arguments."""
     command: Any = PROGRAM
     context, name = None, "mbc"
@@ -104,7 +103,7 @@ def parse(arguments: list[str]) -> None:
 
 
 @pytest.mark.slow
-def test_site_builds(tmp_path: Path) -> None:
+def test_site_builds(tmp_path):
     pytest.importorskip("material", reason="the extra dev is not installed")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]
     environment = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
@@ -122,7 +121,7 @@ class Shell:
     printed: str = ""
     server: "subprocess.Popen[str] | None" = None
 
-    def follow(self, block: Block) -> None:
+    def follow(self, block):
         text = self.adapted(block.text)
         if block.language == "console":
             for command, shown in Block("console", text, block.line).commands():
@@ -135,7 +134,7 @@ class Shell:
         elif block.language == "text" and self.printed:
             assert matches(text, self.printed), f"{block.line}: {self.printed}"
 
-    def type(self, command: str, shown: str, line: str) -> None:
+    def type(self, command, shown, line):
         if command.startswith("mbc serve"):
             self.serve(command, shown)
             return
@@ -147,7 +146,7 @@ class Shell:
         assert ran.returncode == 0 or shown.startswith("Error: "), f"{line}: {command}\n{everything}"
         assert not shown or matches(shown, ran.stdout) or matches(shown, everything), f"{line}: {command}\n{everything}"
 
-    def serve(self, command: str, shown: str) -> None:
+    def serve(self, command, shown):
         self.stop()
         self.server = subprocess.Popen(
             ["bash", "-c", f"exec {command} --port {self.port} 2>&1"], cwd=self.home, stdout=subprocess.PIPE, text=True
@@ -160,17 +159,17 @@ class Shell:
             printed += line
         assert not shown or matches(shown, printed)
 
-    def stop(self) -> None:
+    def stop(self):
         if self.server:
             self.server.send_signal(signal.SIGINT)
             self.server.communicate()
         self.server = None
 
-    def adapted(self, text: str) -> str:
+    def adapted(self, text):
         return text.replace("/home/me", str(self.home)).replace("8377", self.port).replace("0.0.0.0", "127.0.0.1")
 
 
-def matches(shown: str, printed: str) -> bool:
+def matches(shown, printed):
     """Whether this was printed; `...` stands for anything, on its own line for any number of lines."""
     pattern = re.escape(shown.strip() + "\n").replace("\\.\\.\\.\\\n", r"\.\.\.").replace(r"\.\.\.", ".*")
     text = re.sub(r"[ \t]+$", "", printed, flags=re.MULTILINE).strip() + "\n"
@@ -178,7 +177,7 @@ def matches(shown: str, printed: str) -> bool:
 
 
 @pytest.fixture
-def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shell]:
+def shell(tmp_path, monkeypatch):
     home, programs = tmp_path / "home", tmp_path / "programs"
     for name, text in FILES.items():
         (home / name).parent.mkdir(parents=True, exist_ok=True)
@@ -206,6 +205,6 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shell]:
     "page", [page for page in PAGES if {"console", "python"} & {own.language for own in blocks(page)}],
     ids=lambda page: page.stem,
 )  # fmt: skip
-def test_blocks_run(page: Path, shell: Shell) -> None:
+def test_blocks_run(page, shell):
     for block in blocks(page):
         shell.follow(block)

@@ -4,7 +4,7 @@ import json
 import runpy
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -26,12 +26,12 @@ load_once = cache(load_model)
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Run]:
+def run(tmp_path, monkeypatch, capsys):
     """Runs an example with arguments in an empty working folder; gives the lines it prints. Models are loaded once."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("mbc_engine.model.load_model", load_once)
 
-    def run(name: str, *arguments: object) -> list[str]:
+    def run(name, *arguments):
         script = str(EXAMPLES / f"{name}.py")
         monkeypatch.setattr(sys, "argv", [script, *map(str, arguments)])
         runpy.run_path(script, run_name="__main__")
@@ -42,18 +42,18 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     signal.signal(signal.SIGINT, handler)
 
 
-def test_every_example_is_tested() -> None:
+def test_every_example_is_tested():
     assert {script.stem for script in EXAMPLES.glob("*.py")} == TESTED
 
 
 @pytest.mark.slow
-def test_remember(run: Run) -> None:
+def test_remember(run):
     *_, answer, first, _, _ = run("remember")
     assert answer == "'Mara Lindqvist'"
     assert first.endswith("robots.md'")
 
 
-def test_follow(run: Run, tmp_path: Path) -> None:
+def test_follow(run, tmp_path):
     folder = tmp_path / "texts"
     folder.mkdir()
     (folder / "one.txt").write_text("The mill burned down.")
@@ -66,13 +66,13 @@ def test_follow(run: Run, tmp_path: Path) -> None:
     assert run("follow", folder)[-2].endswith("0 documents, 1 unchanged")
 
 
-def test_follow_interrupted(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_follow_interrupted(run, tmp_path, monkeypatch):
     folder = tmp_path / "texts"
     folder.mkdir()
     for number in range(3):
         (folder / f"{number}.txt").write_text(f"Number {number} was drawn.")
 
-    def interrupted(name: str, **options: str):
+    def interrupted(name, **options):
         signal.raise_signal(signal.SIGINT)
         return load_once(name, **options)
 
@@ -83,13 +83,13 @@ def test_follow_interrupted(run: Run, tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.slow
-def test_batch(run: Run) -> None:
+def test_batch(run):
     lines = [json.loads(line) for line in run("batch")]
     assert [line["answer"] for line in lines[:2]] == ["Calder United", "340,000 crowns"]
     assert all(line["date"] >= "2026" for line in lines)
 
 
-def test_two_banks(run: Run) -> None:
+def test_two_banks(run):
     totals, cost, goal = run("two_banks")
     assert totals == "4 documents in two banks"
     assert cost.endswith("from city.mbc")
@@ -97,7 +97,7 @@ def test_two_banks(run: Run) -> None:
 
 
 @pytest.mark.slow
-def test_train_tiny(run: Run, tmp_path: Path, tiny_llama: Path) -> None:
+def test_train_tiny(run, tmp_path, tiny_llama):
     lines = run("train_tiny", write_stories(tmp_path / "news.jsonl", 36), tiny_llama)
     assert lines[0].startswith("step 1: loss ")
     assert lines[-1].startswith("unseen news: the right one of 8 documents is found for ")
@@ -105,7 +105,7 @@ def test_train_tiny(run: Run, tmp_path: Path, tiny_llama: Path) -> None:
 
 
 @pytest.mark.slow
-def test_evaluate(run: Run, tmp_path: Path) -> None:
+def test_evaluate(run, tmp_path):
     questions, match, source, size = run("evaluate", write_stories(tmp_path / "news.jsonl", 8))
     assert questions.endswith(" questions about 8 stories")
     assert float(match.split("exact match ")[1].split("%")[0]) > 20

@@ -11,19 +11,18 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from mbc_engine import MemoryBank, ingest, open_bank
+from mbc_engine import ingest, open_bank
 from mbc_engine.errors import DataError, ModelMismatch
-from mbc_engine.events import ContentLost, DocumentsIngested, FilesLeftOut, IngestFinished, IngestStarted
-from mbc_engine.ingestion.reading import ChunkedDocument, FileRead, Item, Workers, chunked, read_all
+from mbc_engine.events import ContentLost, DocumentsIngested, FilesLeftOut, IngestStarted
+from mbc_engine.ingestion.reading import ChunkedDocument, FileRead, Workers, chunked, read_all
 from mbc_engine.ingestion.run import Run, ingest_stream
 from mbc_engine.paper.checkpoint import save_model
 from mbc_engine.paper.mbc import MBC
@@ -36,17 +35,17 @@ any_workers = pytest.mark.parametrize("workers", [0, pytest.param(1, marks=pytes
 
 
 @pytest.fixture(autouse=True)
-def untimed(monkeypatch: pytest.MonkeyPatch) -> None:
+def untimed(monkeypatch):
     """Commits and reports depend on what is done, however long it takes."""
     monkeypatch.setattr("mbc_engine.ingestion.run._COMMIT_SECONDS", math.inf)
     monkeypatch.setattr("mbc_engine.ingestion.run._REPORT_SECONDS", math.inf)
 
 
-def write_rows(path: Path, *names: str) -> None:
+def write_rows(path, *names):
     path.write_text("\n".join(json.dumps({"id": name, "text": f"{name} moved to Bergen."}) for name in names))
 
 
-def test_events_and_counts(model: MBC, bank: MemoryBank, folder: Path) -> None:
+def test_events_and_counts(model, bank, folder):
     started, *events = ingest(model, bank, [folder], batch_chunks=2)
     size = sum(path.stat().st_size for path in folder.glob("*.txt"))
     assert started == IngestStarted(4, size)
@@ -64,8 +63,8 @@ def test_events_and_counts(model: MBC, bank: MemoryBank, folder: Path) -> None:
     assert lines(bank) == before
 
 
-def test_reports_name_every_file_once(model: MBC, bank: MemoryBank, folder: Path, tmp_path: Path) -> None:
-    def named(bank: MemoryBank) -> list[str]:
+def test_reports_name_every_file_once(model, bank, folder, tmp_path):
+    def named(bank):
         events = ingest(model, bank, [folder / f"{number}.txt" for number in (2, 0, 1)], batch_chunks=1)
         reports = [event for event in events if isinstance(event, DocumentsIngested)]
         return [Path(source).name for report in reports for source in report.sources]
@@ -76,9 +75,7 @@ def test_reports_name_every_file_once(model: MBC, bank: MemoryBank, folder: Path
         assert named(nameless) == []
 
 
-def test_changed_file_replaces_its_codes(
-    model: MBC, bank: MemoryBank, folder: Path, fresh_lines: Callable[..., bytes]
-) -> None:
+def test_changed_file_replaces_its_codes(model, bank, folder, fresh_lines):
     list(ingest(model, bank, [folder]))
     (folder / "0.txt").write_text("Another text altogether.")
     last = last_of(ingest(model, bank, [folder]))
@@ -86,7 +83,7 @@ def test_changed_file_replaces_its_codes(
     assert lines(bank) == fresh_lines(folder)
 
 
-def test_removed_rows_are_forgotten(model: MBC, bank: MemoryBank, tmp_path: Path) -> None:
+def test_removed_rows_are_forgotten(model, bank, tmp_path):
     path = tmp_path / "rows.jsonl"
     write_rows(path, "ada", "bruno", "clara")
     assert last_of(ingest(model, bank, [path])).documents == 3
@@ -96,7 +93,7 @@ def test_removed_rows_are_forgotten(model: MBC, bank: MemoryBank, tmp_path: Path
     assert sources(bank) == ["rows.jsonl#bruno", "rows.jsonl#clara", "rows.jsonl#dora"]
 
 
-def test_truncated_file_loses_nothing(model: MBC, bank: MemoryBank, tmp_path: Path) -> None:
+def test_truncated_file_loses_nothing(model, bank, tmp_path):
     path, noise = tmp_path / "rows.jsonl.gz", random.Random(0)
     rows = [json.dumps({"id": str(number), "text": f"{number}: {noise.randbytes(3000).hex()}"}) for number in range(60)]
     whole = gzip.compress("\n".join(rows).encode())
@@ -109,7 +106,7 @@ def test_truncated_file_loses_nothing(model: MBC, bank: MemoryBank, tmp_path: Pa
     assert (last_of(events).removed, lines(bank)) == (0, before)
 
 
-def test_gone_files_are_told_and_pruned(model: MBC, bank: MemoryBank, folder: Path) -> None:
+def test_gone_files_are_told_and_pruned(model, bank, folder):
     list(ingest(model, bank, [folder]))
     for number in (1, 3):
         (folder / f"{number}.txt").unlink()
@@ -126,9 +123,7 @@ def test_gone_files_are_told_and_pruned(model: MBC, bank: MemoryBank, folder: Pa
     assert (last.removed, last.bank_documents, last.gone) == (3, 0, 0)
 
 
-def test_losses_are_told_once(
-    model: MBC, bank: MemoryBank, folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_losses_are_told_once(model, bank, folder, monkeypatch, tmp_path):
     text = "Ada moved to Bergen.\n" * 4000
     content = Content(text, text.encode(), losses=("3 pictures", "1 macro"))
     monkeypatch.setattr("mbc_engine.text.reader.read_rows", lambda *_: iter([content]))
@@ -137,7 +132,7 @@ def test_losses_are_told_once(
     assert not any(isinstance(event, ContentLost) for event in ingest(model, bank, [folder / "0.txt"]))
 
 
-def test_left_out_files_are_told(model: MBC, bank: MemoryBank, folder: Path) -> None:
+def test_left_out_files_are_told(model, bank, folder):
     (folder / "venv").mkdir()
     (folder / ".gitignore").write_text("[01].txt")
     told = [event for event in ingest(model, bank, [folder]) if isinstance(event, FilesLeftOut)]
@@ -148,7 +143,7 @@ def test_left_out_files_are_told(model: MBC, bank: MemoryBank, folder: Path) -> 
     assert last_of(ingest(model, bank, [folder], is_choosy=False)).documents == 2
 
 
-def test_prune(model: MBC, bank: MemoryBank, folder: Path, tmp_path: Path) -> None:
+def test_prune(model, bank, folder, tmp_path):
     elsewhere = tmp_path / "newspaper.txt"
     elsewhere.write_text("Outside of the folder, though its name begins alike.")
     list(ingest(model, bank, [folder, elsewhere]))
@@ -165,7 +160,7 @@ def test_prune(model: MBC, bank: MemoryBank, folder: Path, tmp_path: Path) -> No
 
 
 @any_workers
-def test_emptied_file_is_forgotten(model: MBC, bank: MemoryBank, folder: Path, workers: int) -> None:
+def test_emptied_file_is_forgotten(model, bank, folder, workers):
     write_rows(folder / "rows.jsonl", "ada", "bruno")
     list(ingest(model, bank, [folder]))
     (folder / "0.txt").write_text("  \n")
@@ -176,16 +171,14 @@ def test_emptied_file_is_forgotten(model: MBC, bank: MemoryBank, folder: Path, w
 
 
 @any_workers
-def test_name_that_is_not_unicode_is_skipped(model: MBC, bank: MemoryBank, folder: Path, workers: int) -> None:
+def test_name_that_is_not_unicode_is_skipped(model, bank, folder, workers):
     (folder / os.fsdecode(b"\xff.txt")).write_text("Nobody can say where this stands.")
     events = list(ingest(model, bank, [folder], workers=workers))
     assert last_of(events).documents == 4
     assert [reason for _, reason in skipped(events)][1:] == ["has a name that is not UTF-8"]
 
 
-def test_known_content_is_not_encoded_again(
-    model: MBC, bank: MemoryBank, folder: Path, fresh_lines: Callable[..., bytes]
-) -> None:
+def test_known_content_is_not_encoded_again(model, bank, folder, fresh_lines):
     (folder / "copy.txt").write_bytes((folder / "0.txt").read_bytes())
     last = last_of(ingest(model, bank, [folder]))
     assert (last.documents, last.bank_documents, bank.totals().origins) == (5, 4, 5)
@@ -198,12 +191,12 @@ def test_known_content_is_not_encoded_again(
     assert lines(bank) == fresh_lines(folder)
 
 
-def test_bank_in_the_folder_is_not_reported(model: MBC, folder: Path) -> None:
+def test_bank_in_the_folder_is_not_reported(model, folder):
     with open_bank(model, folder / "b.mbc") as bank:
         assert [name for name, _ in skipped(ingest(model, bank, [folder]))] == ["picture.png"]
 
 
-def test_bank_without_origins_knows_contents(model: MBC, folder: Path, tmp_path: Path) -> None:
+def test_bank_without_origins_knows_contents(model, folder, tmp_path):
     with open_bank(model, tmp_path / "b.mbc", keeps_origins=False) as bank:
         assert last_of(ingest(model, bank, [folder])).bank_documents == 4
         (folder / "0.txt").rename(folder / "renamed.txt")
@@ -211,9 +204,7 @@ def test_bank_without_origins_knows_contents(model: MBC, folder: Path, tmp_path:
 
 
 @pytest.mark.parametrize("batch_chunks", [3, pytest.param(256, marks=pytest.mark.slow)])
-def test_workers_give_the_same_bank(
-    model: MBC, bank: MemoryBank, folder: Path, fresh_lines: Callable[..., bytes], batch_chunks: int
-) -> None:
+def test_workers_give_the_same_bank(model, bank, folder, fresh_lines, batch_chunks):
     (folder / "rows.csv").write_text("title,text\nOne,The river rose.\nTwo,The bridge held.\nThree,\n")
     last = last_of(ingest(model, bank, [folder], workers=2, batch_chunks=batch_chunks))
     assert lines(bank) == fresh_lines(folder)
@@ -223,7 +214,7 @@ def test_workers_give_the_same_bank(
     assert (again.documents, again.unchanged) == (1, 6)
 
 
-def test_stop_and_continue(model: MBC, bank: MemoryBank, folder: Path) -> None:
+def test_stop_and_continue(model, bank, folder):
     stop, documents = threading.Event(), []
     for event in ingest(model, bank, [folder], batch_chunks=1, prune=True, stop=stop):
         if isinstance(event, DocumentsIngested):
@@ -239,14 +230,14 @@ Step = tuple[Sequence[int], np.ndarray]
 Steps = Generator[Step, None, None]
 
 
-def replace_steps(monkeypatch: pytest.MonkeyPatch, steps: Callable[[Steps], Steps]) -> None:
+def replace_steps(monkeypatch, steps):
     """Replace the steps in which models memorise."""
     original = MBC.memorise_stepwise
     monkeypatch.setattr(MBC, "memorise_stepwise", lambda model, *given: steps(original(model, *given)))
 
 
 @pytest.fixture
-def texts(model: MBC, tmp_path: Path) -> Path:
+def texts(model, tmp_path):
     """A file of a chunk, one of five and one of a chunk."""
     folder, text = tmp_path / "texts", ""
     folder.mkdir()
@@ -258,18 +249,10 @@ def texts(model: MBC, tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(("stop_at", "complete"), [(1, 1), (3, 1), (6, 2)])
-def test_stop_during_encoding_keeps_complete_documents(
-    model: MBC,
-    bank: MemoryBank,
-    texts: Path,
-    fresh_lines: Callable[..., bytes],
-    monkeypatch: pytest.MonkeyPatch,
-    stop_at: int,
-    complete: int,
-) -> None:
+def test_stop_during_encoding_keeps_complete_documents(model, bank, texts, fresh_lines, monkeypatch, stop_at, complete):
     stop, taken = threading.Event(), []
 
-    def stopping(steps: Steps) -> Steps:
+    def stopping(steps):
         with closing(steps):
             for step in steps:
                 taken.append(step)
@@ -288,12 +271,10 @@ def test_stop_during_encoding_keeps_complete_documents(
     assert lines(bank) == fresh_lines(texts)
 
 
-def test_stop_at_the_last_chunk_is_complete(
-    model: MBC, bank: MemoryBank, texts: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_stop_at_the_last_chunk_is_complete(model, bank, texts, monkeypatch):
     stop = threading.Event()
 
-    def stopping(steps: Steps) -> Steps:
+    def stopping(steps):
         for places, codes in steps:
             if 6 in places:
                 stop.set()
@@ -304,7 +285,7 @@ def test_stop_at_the_last_chunk_is_complete(
     assert (last.documents, last.is_complete) == (3, True)
 
 
-def test_stop_before_the_start(model: MBC, bank: MemoryBank, folder: Path) -> None:
+def test_stop_before_the_start(model, bank, folder):
     stop = threading.Event()
     stop.set()
     started, last = ingest(model, bank, [folder], workers=1, stop=stop)
@@ -313,12 +294,10 @@ def test_stop_before_the_start(model: MBC, bank: MemoryBank, folder: Path) -> No
     assert multiprocessing.active_children() == []
 
 
-def test_removed_rows_stay_until_new_ones_are_stored(
-    model: MBC, bank: MemoryBank, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_removed_rows_stay_until_new_ones_are_stored(model, bank, tmp_path, monkeypatch):
     stop, path = threading.Event(), tmp_path / "rows.jsonl"
 
-    def stopping(steps: Steps) -> Steps:
+    def stopping(steps):
         stop.set()
         yield next(steps)
 
@@ -336,21 +315,14 @@ def test_removed_rows_stay_until_new_ones_are_stored(
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_order_of_encoding_does_not_matter(
-    model: MBC,
-    bank: MemoryBank,
-    texts: Path,
-    fresh_lines: Callable[..., bytes],
-    monkeypatch: pytest.MonkeyPatch,
-    seed: int,
-) -> None:
+def test_order_of_encoding_does_not_matter(model, bank, texts, fresh_lines, monkeypatch, seed):
     """A GPU takes chunks of all documents together, sorted by length."""
     rng = random.Random(seed)
     for number in range(5):
         (texts / f"{number}.txt").write_text(f"Story {number} was told in the north. " * rng.randint(1, 30))
     expected = fresh_lines(texts)
 
-    def mixed(steps: Steps) -> Steps:
+    def mixed(steps):
         places, codes = zip(*steps, strict=True)
         order = list(range(len(places)))
         rng.shuffle(order)
@@ -365,9 +337,7 @@ def test_order_of_encoding_does_not_matter(
     assert lines(bank) == expected
 
 
-def test_progress_counts_chunks_and_bytes(
-    model: MBC, bank: MemoryBank, texts: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_progress_counts_chunks_and_bytes(model, bank, texts, monkeypatch):
     monkeypatch.setattr("mbc_engine.ingestion.run._REPORT_SECONDS", 0.0)
     events = ingest(model, bank, [texts])
     reports = [event for event in events if isinstance(event, DocumentsIngested) and event.chunks]
@@ -380,9 +350,7 @@ def test_progress_counts_chunks_and_bytes(
     assert [event.files for event in reports] == [3] * 8
 
 
-def test_overdue_documents_are_committed(
-    model: MBC, bank: MemoryBank, texts: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_overdue_documents_are_committed(model, bank, texts, monkeypatch):
     monkeypatch.setattr("mbc_engine.ingestion.run._COMMIT_SECONDS", 0.0)
     for event in ingest(model, bank, [texts]):
         if isinstance(event, DocumentsIngested):
@@ -391,15 +359,15 @@ def test_overdue_documents_are_committed(
     assert [event.documents for event in reports] == [0]
 
 
-def test_waiting_documents_are_encoded_when_idle(model: MBC, bank: MemoryBank, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiting_documents_are_encoded_when_idle(model, bank, monkeypatch):
     encoded = []
 
-    def noted(steps: Steps) -> Steps:
+    def noted(steps):
         for step in steps:
             encoded.append(step)
             yield step
 
-    def items() -> Generator[Item | None, None, None]:
+    def items():
         yield chunked(Document("/a.txt", "", "One.", "aa" * 32, 4), bank, model.chunker, 4)
         assert not encoded
         yield None
@@ -411,14 +379,7 @@ def test_waiting_documents_are_encoded_when_idle(model: MBC, bank: MemoryBank, m
 
 
 @pytest.mark.parametrize("earlier", [128, 16])
-def test_pieces_of_another_size_are_replaced(
-    model: MBC,
-    bank: MemoryBank,
-    tmp_path: Path,
-    fresh_lines: Callable[..., bytes],
-    monkeypatch: pytest.MonkeyPatch,
-    earlier: int,
-) -> None:
+def test_pieces_of_another_size_are_replaced(model, bank, tmp_path, fresh_lines, monkeypatch, earlier):
     path = tmp_path / "a.txt"
     path.write_text("".join(f"Line {number} was told.\n" for number in range(20)))
     for size in (earlier, 64):
@@ -427,7 +388,7 @@ def test_pieces_of_another_size_are_replaced(
     assert lines(bank) == fresh_lines(path)
 
 
-def test_stream(model: MBC, bank: MemoryBank) -> None:
+def test_stream(model, bank):
     assert last_of(ingest_stream(model, bank, io.BytesIO(b"Ada moved to Bergen."))).documents == 1
     assert last_of(ingest_stream(model, bank, io.BytesIO(b"Ada moved to Bergen."))).unchanged == 1
     assert last_of(ingest_stream(model, bank, io.BytesIO(b""))).skipped == 1
@@ -435,7 +396,7 @@ def test_stream(model: MBC, bank: MemoryBank) -> None:
     assert document.origins[0].source.startswith("stdin:")
 
 
-def test_bank_of_another_model_is_refused(tiny: Any, bank: MemoryBank, folder: Path, tmp_path: Path) -> None:
+def test_bank_of_another_model_is_refused(tiny, bank, folder, tmp_path):
     other = tiny.model()
     with torch.no_grad():
         other.codebook.books += 1
@@ -447,14 +408,14 @@ def test_bank_of_another_model_is_refused(tiny: Any, bank: MemoryBank, folder: P
 
 
 @any_workers
-def test_text_column(model: MBC, bank: MemoryBank, tmp_path: Path, workers: int) -> None:
+def test_text_column(model, bank, tmp_path, workers):
     table = tmp_path / "reviews.csv"
     table.write_text("id,text,review\n1,Tent,It leaks in the rain.\n2,Stove,\n")
 
-    def read(column: str | None = None) -> IngestFinished:
+    def read(column=None):
         return last_of(ingest(model, bank, [table], workers=workers, text_column=column))
 
-    def states() -> list[tuple[str, str]]:
+    def states():
         """The text of every row and the state of its file."""
         files = Files()
         looks = [files.look(origin, document.digest) for document in bank.documents() for origin in document.origins]
@@ -473,7 +434,7 @@ def test_text_column(model: MBC, bank: MemoryBank, tmp_path: Path, workers: int)
 
 
 @pytest.mark.slow
-def test_script_without_main_guard(tiny: Any, folder: Path, tmp_path: Path) -> None:
+def test_script_without_main_guard(tiny, folder, tmp_path):
     save_model(tiny.model(), tiny.config(), tmp_path / "model")
     script = tmp_path / "script.py"
     script.write_text(
@@ -489,7 +450,7 @@ def test_script_without_main_guard(tiny: Any, folder: Path, tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-def test_file_that_crashes_its_worker_is_skipped(model: MBC, bank: MemoryBank, folder: Path) -> None:
+def test_file_that_crashes_its_worker_is_skipped(model, bank, folder):
     large = folder / "0.jsonl"  # more rows than are read ahead, so that it is in work when its process dies
     write_rows(large, *map(str, range(5000)))
     items = read_all([large, *sorted(folder.glob("*.txt"))], bank, model.chunker, workers=1)
@@ -506,9 +467,7 @@ def test_file_that_crashes_its_worker_is_skipped(model: MBC, bank: MemoryBank, f
     assert not any(item.lost for item in ends)
 
 
-def test_file_that_takes_too_long_is_skipped(
-    model: MBC, bank: MemoryBank, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_file_that_takes_too_long_is_skipped(model, bank, folder, monkeypatch):
     (folder / "0.md").write_text("**a** [b](c)\n" * 40_000)
     monkeypatch.setattr("mbc_engine.ingestion.reading._MOST_SECONDS", 1e-6)
     items = list(read_all([folder / "0.md"], bank, model.chunker, workers=1))
@@ -518,12 +477,10 @@ def test_file_that_takes_too_long_is_skipped(
     ]
 
 
-def test_workers_end_with_their_ingest(
-    model: MBC, bank: MemoryBank, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_workers_end_with_their_ingest(model, bank, folder, monkeypatch):
     events = ingest(model, bank, [folder], workers=2, batch_chunks=1)
     assert any(isinstance(event, DocumentsIngested) for event in events)
-    events.close()  # type: ignore[attr-defined]
+    events.close()
     assert multiprocessing.active_children() == []
     assert bank.path is not None
     with Workers(sorted(folder.glob("*.txt")), bank.path, model.chunker, 2):

@@ -6,9 +6,7 @@ import signal
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +15,6 @@ from mbc_engine import MemoryBank, ingest, load_model, open_bank
 from mbc_engine.bank import count, decode_chunk, export, verify
 from mbc_engine.events import BankVerified, IngestFinished
 from mbc_engine.mini.model import save
-from mbc_engine.model import Model
 from mbc_engine.paper.checkpoint import save_model
 
 # Loads the model once and forks a process for every ingest that is to be killed: loading takes seconds, a fork nothing.
@@ -82,7 +79,7 @@ READER = """
 
 
 @pytest.fixture(params=["paper's method", "retriever-reader"])
-def model(request: pytest.FixtureRequest, tiny: Any, tmp_path: Path) -> Model:
+def model(request, tiny, tmp_path):
     """A tiny model that other processes can load; the banks of the second keep the text of chunks."""
     if request.param == "retriever-reader":
         save(tiny.retriever_reader(), tmp_path / "model")
@@ -92,7 +89,7 @@ def model(request: pytest.FixtureRequest, tiny: Any, tmp_path: Path) -> Model:
 
 
 @pytest.mark.slow
-def test_kills_leave_an_intact_bank(model: Model, rounds: Callable[..., int], tmp_path: Path) -> None:
+def test_kills_leave_an_intact_bank(model, rounds, tmp_path):
     folder = tmp_path / "news"
     folder.mkdir()
     number = rounds(full=200, reduced=12)
@@ -134,7 +131,7 @@ def test_kills_leave_an_intact_bank(model: Model, rounds: Callable[..., int], tm
         assert b"".join(export(bank)) == b"".join(export(serial))
 
 
-def _require_whole(path: Path, model: Model) -> int:
+def _require_whole(path, model):
     """Check that a bank is intact, with the texts of all its chunks; returns the number of its documents."""
     *_, last = verify(path)
     assert isinstance(last, BankVerified)
@@ -149,7 +146,7 @@ def _require_whole(path: Path, model: Model) -> int:
 
 
 @pytest.mark.slow
-def test_workers_end_with_a_killed_ingest(tiny: Any, tmp_path: Path) -> None:
+def test_workers_end_with_a_killed_ingest(tiny, tmp_path):
     save_model(tiny.model(), tiny.config(), tmp_path / "model")
     for story in range(3000):
         (tmp_path / f"{story}.txt").write_text(f"Story {story}. The bridge held.")
@@ -176,7 +173,7 @@ def test_workers_end_with_a_killed_ingest(tiny: Any, tmp_path: Path) -> None:
         _await_end(pid)
 
 
-def _await_end(pid: int) -> None:
+def _await_end(pid):
     """Wait, as long as the test may take, until a process that is not our child has ended."""
     if sys.platform != "linux":
         pytest.skip("looks into /proc")
@@ -186,7 +183,7 @@ def _await_end(pid: int) -> None:
         os.close(handle)
 
 
-def _python(script: str, *arguments: object) -> subprocess.Popen[str]:
+def _python(script, *arguments):
     return subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(script), *map(str, arguments)],
         stdin=subprocess.PIPE,

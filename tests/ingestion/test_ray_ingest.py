@@ -6,26 +6,22 @@ import shutil
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
 import ray
 from ray import cloudpickle
 
-from mbc_engine import MBC, ingest, load_model, open_bank
+from mbc_engine import ingest, load_model, open_bank
 from mbc_engine.errors import MBCError, ModelMismatch
-from mbc_engine.events import DocumentsIngested, IngestFinished
+from mbc_engine.events import DocumentsIngested
 from mbc_engine.ingestion.ray import Actors, EncodingActor, connected, room_for
 from mbc_engine.paper.checkpoint import save_model
-from mbc_engine.text import Chunk
 from mbc_engine.text.chunks import Chunker
-from mbc_engine.text.document import Section
 from tests.ingestion.conftest import last_of, lines, skipped
 from tests.needs import embedded_encoder
 from tests.newswire import stories
@@ -41,19 +37,19 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module", autouse=True)
-def cluster() -> Iterator[None]:
+def cluster():
     """Ray on this machine, with room for two actors."""
     with connected():
         yield
 
 
-def test_other_users_cannot_reach_the_cluster_s_files() -> None:
+def test_other_users_cannot_reach_the_cluster_s_files():
     session = Path(ray._private.worker._global_node.get_session_dir_path())
     assert session.parents[1].stat().st_mode & 0o777 == 0o700
 
 
 @pytest.fixture(scope="module")
-def model(tiny: Any, tmp_path_factory: pytest.TempPathFactory) -> MBC:
+def model(tiny, tmp_path_factory):
     """A tiny model that other processes can load."""
     folder = tmp_path_factory.mktemp("models") / "tiny"
     save_model(tiny.model(), tiny.config(), folder)
@@ -61,7 +57,7 @@ def model(tiny: Any, tmp_path_factory: pytest.TempPathFactory) -> MBC:
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     """Stories, two of them alike, rows, an empty file and a picture."""
     folder = tmp_path / "news"
     folder.mkdir()
@@ -80,10 +76,10 @@ def folder(tmp_path: Path) -> Path:
 ONE, TWO = (Actors(number=number, chunks=4, cpus=0.5) for number in (1, 2))
 
 
-def test_bank_equals_a_serial_one(model: MBC, folder: Path, tmp_path: Path) -> None:
+def test_bank_equals_a_serial_one(model, folder, tmp_path):
     with open_bank(model, tmp_path / "serial.mbc") as serial, open_bank(model, tmp_path / "ray.mbc") as bank:
 
-        def both() -> IngestFinished:
+        def both():
             serial_events = list(ingest(model, serial, [folder], prune=True))
             ray_events = list(ingest(model, bank, [folder], prune=True, actors=TWO))
             assert lines(bank) == lines(serial)
@@ -105,12 +101,12 @@ def test_bank_equals_a_serial_one(model: MBC, folder: Path, tmp_path: Path) -> N
         assert (changed.documents, changed.unchanged, changed.removed) == (3, 29, 5)
 
 
-def counts(end: IngestFinished) -> tuple[int, ...]:
+def counts(end):
     """Without `chunks`: what moved was encoded again."""
     return end.documents, end.unchanged, end.removed, end.skipped, end.bank_chunks
 
 
-def test_bank_without_origins(model: MBC, folder: Path, tmp_path: Path) -> None:
+def test_bank_without_origins(model, folder, tmp_path):
     with (
         open_bank(model, tmp_path / "serial.mbc", keeps_origins=False) as serial,
         open_bank(model, tmp_path / "ray.mbc", keeps_origins=False) as bank,
@@ -123,7 +119,7 @@ def test_bank_without_origins(model: MBC, folder: Path, tmp_path: Path) -> None:
 
 
 @embedded_encoder
-def test_mini(tmp_path: Path, rounds: Callable[..., int]) -> None:
+def test_mini(tmp_path, rounds):
     if not rounds(full=1, reduced=0):
         pytest.skip("loads mini twice: --thorough")
     mini, folder = load_model("mini", reader="small"), tmp_path / "news"
@@ -136,7 +132,7 @@ def test_mini(tmp_path: Path, rounds: Callable[..., int]) -> None:
         assert lines(bank) == lines(serial)
 
 
-def processes(kind: str) -> list[psutil.Process]:
+def processes(kind):
     """Ray's processes of this kind below this one."""
     found = []
     for process in psutil.Process().children(recursive=True):
@@ -148,14 +144,14 @@ def processes(kind: str) -> list[psutil.Process]:
     return found
 
 
-def many_stories(folder: Path, number: int) -> None:
+def many_stories(folder, number):
     folder.mkdir()
     for story in range(number):
         (folder / f"{story:04d}.txt").write_text(f"Story {story}. The bridge held. Ada moved to Bergen.")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="kills as Unix does")
-def test_stop_and_killed_actors(model: MBC, tmp_path: Path, rounds: Callable[..., int]) -> None:
+def test_stop_and_killed_actors(model, tmp_path, rounds):
     folder, stop = tmp_path / "news", threading.Event()
     many_stories(folder, 600)
     with open_bank(model, tmp_path / "serial.mbc") as serial, open_bank(model, tmp_path / "b.mbc") as bank:
@@ -185,14 +181,14 @@ def test_stop_and_killed_actors(model: MBC, tmp_path: Path, rounds: Callable[...
 class KillingChunker(Chunker):
     """Kills the process that is given such a text to cut."""
 
-    def chunks(self, text: str, sections: Sequence[Section] = ()) -> list[Chunk]:
+    def chunks(self, text, sections=()):
         if "deadly" in text:
             os.kill(os.getpid(), signal.SIGKILL)
         return super().chunks(text, sections)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="kills as Unix does")
-def test_files_that_crash_actors_are_named(model: MBC, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_that_crash_actors_are_named(model, tmp_path, monkeypatch):
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
     folder = tmp_path / "news"
     many_stories(folder, 320)
@@ -208,7 +204,7 @@ def test_files_that_crash_actors_are_named(model: MBC, tmp_path: Path, monkeypat
         assert all(Path(origin.source).name < "0300.txt" for origin in bank.origins())
 
 
-def test_other_model_on_actors_is_refused(model: MBC, tiny: Any, folder: Path, tmp_path: Path) -> None:
+def test_other_model_on_actors_is_refused(model, tiny, folder, tmp_path):
     copy = tmp_path / "model"
     assert model.folder is not None
     shutil.copytree(model.folder, copy)
@@ -224,11 +220,11 @@ def test_other_model_on_actors_is_refused(model: MBC, tiny: Any, folder: Path, t
 class Missing(EncodingActor):
     """An encoder where mbc is not installed."""
 
-    def __init__(self, *given: Any) -> None:
+    def __init__(self, *given):
         raise ModuleNotFoundError("No module named 'mbc_engine'")
 
 
-def test_failing_actors_are_reported(model: MBC, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failing_actors_are_reported(model, folder, tmp_path, monkeypatch):
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
     monkeypatch.setattr("mbc_engine.ingestion.ray.EncodingActor", Missing)
     with (
@@ -238,13 +234,13 @@ def test_failing_actors_are_reported(model: MBC, folder: Path, tmp_path: Path, m
         list(ingest(model, bank, [folder], actors=ONE))
 
 
-def test_room_for_actors() -> None:
+def test_room_for_actors():
     assert room_for(Actors(cpus=0.5)) == 2 * room_for(Actors())
     with pytest.raises(MBCError, match=r"1000 CPUs and 0 GPUs"):
         room_for(Actors(cpus=1000))
 
 
-def test_cluster_listens_on_loopback_only() -> None:
+def test_cluster_listens_on_loopback_only():
     assert ray.util.get_node_ip_address() == "127.0.0.1"
     below = [psutil.Process(), *psutil.Process().children(recursive=True)]
     listening = set()

@@ -6,7 +6,6 @@ import signal
 import threading
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -23,7 +22,7 @@ MODEL = StandIn(STORY * 4)
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     folder = tmp_path / "news"
     folder.mkdir()
     for number in range(20):
@@ -32,15 +31,15 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def model(tiny: Any) -> Any:
+def model(tiny):
     return tiny.retriever_reader()
 
 
-def lines(bank: MemoryBank) -> bytes:
+def lines(bank):
     return b"".join(export(bank, MODEL.open))
 
 
-def test_texts_are_recoded_after_the_ingest(bank: MemoryBank, model: Any, folder: Path, tmp_path: Path) -> None:
+def test_texts_are_recoded_after_the_ingest(bank, model, folder, tmp_path):
     with open_bank(model, tmp_path / "zstd.mbc") as plain:
         list(ingest(model, plain, [folder]))
         before = plain.sizes().texts
@@ -60,8 +59,8 @@ def test_texts_are_recoded_after_the_ingest(bank: MemoryBank, model: Any, folder
         assert not any(isinstance(event, TextsRecoded) for event in again)
 
 
-def test_missing_language_model(bank: MemoryBank, model: Any, folder: Path) -> None:
-    def missing(_: str) -> StandIn:
+def test_missing_language_model(bank, model, folder):
+    def missing(_):
         raise ModelError("It is not installed.", hint="Install it.")
 
     events = list(ingest(model, bank, [folder], open_model=missing))
@@ -71,8 +70,8 @@ def test_missing_language_model(bank: MemoryBank, model: Any, folder: Path) -> N
     assert bank.text_state().lm_texts == 0
 
 
-def test_too_many_texts_are_left_and_said_once(bank: MemoryBank, model: Any, folder: Path) -> None:
-    def problems(most: int) -> list[str]:
+def test_too_many_texts_are_left_and_said_once(bank, model, folder):
+    def problems(most):
         events = list(ingest(model, bank, [folder], open_model=MODEL.open, most_recoded=most))
         assert last_of(events).is_complete
         return [event.problem for event in events if isinstance(event, TextsRecoded) and event.problem]
@@ -86,7 +85,7 @@ def test_too_many_texts_are_left_and_said_once(bank: MemoryBank, model: Any, fol
     assert bank.text_state().lm_texts == chunks
 
 
-def test_recoding_continues_after_a_stop(bank: MemoryBank, model: Any, folder: Path) -> None:
+def test_recoding_continues_after_a_stop(bank, model, folder):
     stop = threading.Event()
     events = []
     for event in ingest(model, bank, [folder], open_model=MODEL.open, stop=stop):
@@ -101,10 +100,10 @@ def test_recoding_continues_after_a_stop(bank: MemoryBank, model: Any, folder: P
     assert bank.text_state().lm_texts == bank.totals().chunks
 
 
-def test_stop_while_the_language_model_opens(bank: MemoryBank, model: Any, folder: Path) -> None:
+def test_stop_while_the_language_model_opens(bank, model, folder):
     stop = threading.Event()
 
-    def open_slowly(_: str) -> StandIn:
+    def open_slowly(_):
         stop.set()
         return MODEL
 
@@ -113,7 +112,7 @@ def test_stop_while_the_language_model_opens(bank: MemoryBank, model: Any, folde
     assert bank.text_state().lm_texts == 0
 
 
-def test_another_language_model_is_refused(bank: MemoryBank, model: Any, folder: Path, tmp_path: Path) -> None:
+def test_another_language_model_is_refused(bank, model, folder, tmp_path):
     other = StandIn(STORY * 3, fingerprint="0the" * 4)
     with open_bank(model, tmp_path / "other.mbc") as target:
         list(ingest(model, bank, [folder], open_model=MODEL.open))
@@ -132,7 +131,7 @@ def test_another_language_model_is_refused(bank: MemoryBank, model: Any, folder:
         assert target.text_state().lm_texts == bank.text_state().lm_texts > 0
 
 
-def test_documents_removed_meanwhile(bank: MemoryBank, model: Any, folder: Path, tmp_path: Path) -> None:
+def test_documents_removed_meanwhile(bank, model, folder, tmp_path):
     with MemoryBank.open(tmp_path / "b.mbc") as other:
         list(ingest(model, bank, [folder]))
         for number, _ in enumerate(bank.recode_texts(MODEL.open, to_lm=True)):
@@ -156,9 +155,7 @@ def test_documents_removed_meanwhile(bank: MemoryBank, model: Any, folder: Path,
 
 
 @pytest.mark.parametrize("seconds", [0.0, 60.0])
-def test_reused_text_numbers(
-    bank: MemoryBank, model: Any, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float
-) -> None:
+def test_reused_text_numbers(bank, model, folder, tmp_path, monkeypatch, seconds):
     monkeypatch.setattr(memory_bank, "_COMMIT_SECONDS", seconds)
     with MemoryBank.open(tmp_path / "b.mbc") as other:
         list(ingest(model, bank, [folder]))
@@ -176,7 +173,7 @@ def test_reused_text_numbers(
         assert list(verify(tmp_path / "b.mbc", MODEL.open))[-1] == BankVerified(20, bank.totals().chunks, 0)
 
 
-def test_watch_recodes_when_idle(bank: MemoryBank, model: Any, folder: Path) -> None:
+def test_watch_recodes_when_idle(bank, model, folder):
     stop = threading.Event()
     is_first = True
     for event in watch(model, bank, [folder], open_model=MODEL.open, stop=stop):
@@ -191,7 +188,7 @@ def test_watch_recodes_when_idle(bank: MemoryBank, model: Any, folder: Path) -> 
 
 
 @pytest.mark.slow
-def test_kills_while_recoding(model: Any, folder: Path, tmp_path: Path, rounds: Any) -> None:
+def test_kills_while_recoding(model, folder, tmp_path, rounds):
     path, moments = tmp_path / "b.mbc", random.Random(0)
     with open_bank(model, path) as bank:
         list(ingest(model, bank, [folder]))

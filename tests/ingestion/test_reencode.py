@@ -2,9 +2,6 @@
 
 import io
 import threading
-from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,31 +13,30 @@ from mbc_engine.ingestion.reencode import reencode
 from mbc_engine.ingestion.run import ingest_stream
 from mbc_engine.model import signature
 from mbc_engine.paper.mbc import MBC
-from mbc_engine.text import Chunk
 from tests.ingestion.conftest import last_of, skipped
 
 
 @pytest.fixture
-def other(tiny: Any) -> MBC:
+def other(tiny):
     """A model with other codes, and more of them."""
     model: MBC = tiny.model("gpt2", "bert", "model.codebook.codes=16")
     return model
 
 
 @pytest.fixture
-def path(model: MBC, folder: Path, tmp_path: Path) -> Path:
+def path(model, folder, tmp_path):
     """A bank of the folder."""
     with open_bank(model, tmp_path / "b.mbc") as bank:
         list(ingest(model, bank, [folder]))
     return tmp_path / "b.mbc"
 
 
-def lines(path: Path) -> bytes:
+def lines(path):
     with MemoryBank.open(path, read_only=True) as bank:
         return b"".join(export(bank))
 
 
-def test_result_equals_a_new_ingest(other: MBC, path: Path, folder: Path, tmp_path: Path) -> None:
+def test_result_equals_a_new_ingest(other, path, folder, tmp_path):
     (folder / "0.txt").write_text("Changed since.")
     (folder / "new.txt").write_text("Not in the bank, and not to be.")
     last = last_of(reencode(other, path))
@@ -52,9 +48,7 @@ def test_result_equals_a_new_ingest(other: MBC, path: Path, folder: Path, tmp_pa
 
 
 @pytest.mark.parametrize("is_begun", [False, True])
-def test_bank_without_text(
-    other: MBC, path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, is_begun: bool
-) -> None:
+def test_bank_without_text(other, path, folder, monkeypatch, is_begun):
     monkeypatch.setattr(type(other), "keeps_text", True)
     if is_begun:  # as to a bank of the same name that kept text
         open_bank(other, path.with_name(f"{path.name}.reencoding"), keeps_text=True).close()
@@ -63,7 +57,7 @@ def test_bank_without_text(
         assert not bank.header.keeps_text
 
 
-def test_missing_file_keeps_the_old_bank(other: MBC, path: Path, folder: Path) -> None:
+def test_missing_file_keeps_the_old_bank(other, path, folder):
     before = lines(path)
     text = (folder / "1.txt").read_text()
     (folder / "1.txt").unlink()
@@ -81,7 +75,7 @@ def test_missing_file_keeps_the_old_bank(other: MBC, path: Path, folder: Path) -
         assert bank.header.signature == signature(other)
 
 
-def test_stop_and_continue(other: MBC, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stop_and_continue(other, path, monkeypatch):
     monkeypatch.setattr("mbc_engine.ingestion.reencode.BATCH_CHUNKS", 1)
     before, stop = lines(path), threading.Event()
     for event in reencode(other, path, stop=stop):
@@ -92,7 +86,7 @@ def test_stop_and_continue(other: MBC, path: Path, monkeypatch: pytest.MonkeyPat
     assert (last.documents, last.unchanged) == (3, 1)
 
 
-def test_unfinished_work_of_a_third_model_is_dropped(tiny: Any, other: MBC, path: Path, folder: Path) -> None:
+def test_unfinished_work_of_a_third_model_is_dropped(tiny, other, path, folder):
     (folder / "1.txt").unlink()
     third = tiny.model("gpt2", "bert", "model.codebook.codes=4")
     with pytest.raises(BankError):
@@ -101,7 +95,7 @@ def test_unfinished_work_of_a_third_model_is_dropped(tiny: Any, other: MBC, path
     assert (last.documents, last.unchanged) == (3, 0)
 
 
-def test_documents_added_meanwhile(model: MBC, other: MBC, path: Path, folder: Path) -> None:
+def test_documents_added_meanwhile(model, other, path, folder):
     (folder / "late.txt").write_text("It came while the others were read.")
     with pytest.raises(BankError, match="was changed meanwhile"):
         for event in reencode(other, path):
@@ -111,7 +105,7 @@ def test_documents_added_meanwhile(model: MBC, other: MBC, path: Path, folder: P
     assert last_of(reencode(other, path)).bank_documents == 5
 
 
-def test_documents_removed_meanwhile(other: MBC, path: Path, folder: Path) -> None:
+def test_documents_removed_meanwhile(other, path, folder):
     with pytest.raises(BankError, match="was changed meanwhile"):
         for event in reencode(other, path):
             if isinstance(event, DocumentsIngested):
@@ -122,7 +116,7 @@ def test_documents_removed_meanwhile(other: MBC, path: Path, folder: Path) -> No
         assert not bank.parts_of(str(folder / "0.txt"))
 
 
-def test_file_grown_into_pieces(other: MBC, path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_grown_into_pieces(other, path, folder, monkeypatch):
     monkeypatch.setattr("mbc_engine.text.decoding.PIECE_BYTES", 64)
     (folder / "0.txt").write_text("It has grown, line by line.\n" * 5)
     assert last_of(reencode(other, path)).is_complete
@@ -130,7 +124,7 @@ def test_file_grown_into_pieces(other: MBC, path: Path, folder: Path, monkeypatc
         assert bank.parts_of(str(folder / "0.txt")) == {"1", "2", "3"}
 
 
-def test_bank_without_origins_is_refused(model: MBC, other: MBC, folder: Path, tmp_path: Path) -> None:
+def test_bank_without_origins_is_refused(model, other, folder, tmp_path):
     with open_bank(model, tmp_path / "c.mbc", keeps_origins=False) as bank:
         list(ingest(model, bank, [folder]))
     with pytest.raises(BankError, match="does not know where"):
@@ -138,7 +132,7 @@ def test_bank_without_origins_is_refused(model: MBC, other: MBC, folder: Path, t
 
 
 @pytest.fixture
-def with_texts(model: MBC, folder: Path, tmp_path: Path) -> Path:
+def with_texts(model, folder, tmp_path):
     """A bank of the folder, and of a text from standard input, that keeps its texts."""
     with open_bank(model, tmp_path / "t.mbc", keeps_text=True) as bank:
         list(ingest(model, bank, [folder]))
@@ -146,7 +140,7 @@ def with_texts(model: MBC, folder: Path, tmp_path: Path) -> Path:
     return tmp_path / "t.mbc"
 
 
-def texts(path: Path) -> dict[str, list[Chunk]]:
+def texts(path):
     with MemoryBank.open(path, read_only=True) as bank:
         return {
             origin.source: list(map(decode_chunk, own.texts))
@@ -155,7 +149,7 @@ def texts(path: Path) -> dict[str, list[Chunk]]:
         }
 
 
-def test_missing_files_are_encoded_from_kept_texts(other: MBC, with_texts: Path, folder: Path, tmp_path: Path) -> None:
+def test_missing_files_are_encoded_from_kept_texts(other, with_texts, folder, tmp_path):
     before = texts(with_texts)
     with open_bank(other, tmp_path / "fresh.mbc", keeps_text=True) as fresh:
         list(ingest(other, fresh, [folder]))
@@ -169,13 +163,13 @@ def test_missing_files_are_encoded_from_kept_texts(other: MBC, with_texts: Path,
     assert lines(with_texts) == lines(tmp_path / "fresh.mbc")
 
 
-def test_stop_among_kept_texts(other: MBC, with_texts: Path, folder: Path) -> None:
+def test_stop_among_kept_texts(other, with_texts, folder):
     (folder / "1.txt").unlink()
     (folder / "2.txt").unlink()
     stop, before = threading.Event(), lines(with_texts)
     whole = MBC.memorise_stepwise
 
-    def stopping(model: MBC, texts: Sequence[str], *contexts: Sequence[str]) -> Iterator[Any]:
+    def stopping(model, texts, *contexts):
         for step in whole(model, texts, *contexts):
             if any("number 1" in text for text in texts):
                 stop.set()
@@ -189,7 +183,7 @@ def test_stop_among_kept_texts(other: MBC, with_texts: Path, folder: Path) -> No
     assert (last.documents, last.unchanged, last.bank_documents) == (2, 2, 5)
 
 
-def test_kept_texts_are_cut_to_a_shorter_window(tiny: Any, with_texts: Path, folder: Path) -> None:
+def test_kept_texts_are_cut_to_a_shorter_window(tiny, with_texts, folder):
     narrow = tiny.model("gpt2", "bert", "model.codebook.codes=16", "model.documents.window=8")
     path = folder / "1.txt"
     text = path.read_text()
@@ -202,9 +196,7 @@ def test_kept_texts_are_cut_to_a_shorter_window(tiny: Any, with_texts: Path, fol
     assert "".join("".join(own.text for own in kept).split()) == "".join(text.split())
 
 
-def test_pieces_of_another_size(
-    model: MBC, other: MBC, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pieces_of_another_size(model, other, folder, tmp_path, monkeypatch):
     """Earlier versions cut longer pieces."""
     long = folder / "long.txt"
     long.write_text("".join(f"Line {number} was told.\n" for number in range(20)))

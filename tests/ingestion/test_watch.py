@@ -2,20 +2,17 @@
 
 import shutil
 import threading
-from pathlib import Path
 
-from mbc_engine import MemoryBank
 from mbc_engine.events import IngestFinished
 from mbc_engine.ingestion.run import watch
-from mbc_engine.paper.mbc import MBC
 from tests.ingestion.conftest import sources
 
 
-def test_changes_and_deletions(bank: MemoryBank, model: MBC, folder: Path) -> None:
+def test_changes_and_deletions(bank, model, folder):
     stop = threading.Event()
     seen: list[tuple[int, int, int]] = []
 
-    def new_files() -> None:
+    def new_files():
         (folder / "sub").mkdir()
         (folder / "sub" / "new.txt").write_text("A new story.")
         (folder / "ignored.txt").write_text("Not to be read.")
@@ -38,13 +35,13 @@ def test_changes_and_deletions(bank: MemoryBank, model: MBC, folder: Path) -> No
     assert seen[3] == (0, 0, 1)
 
 
-def test_replaced_file_is_followed(bank: MemoryBank, model: MBC, tmp_path: Path) -> None:
+def test_replaced_file_is_followed(bank, model, tmp_path):
     stop, path = threading.Event(), tmp_path / "a.txt"
     path.write_text("First.")
     (tmp_path / "other.txt").write_text("Not named, not to be read.")
     texts = iter(["Second.", "Third."])
 
-    def save() -> None:
+    def save():
         text = next(texts, None)
         if text is None:
             stop.set()
@@ -58,7 +55,7 @@ def test_replaced_file_is_followed(bank: MemoryBank, model: MBC, tmp_path: Path)
     assert [document.size for document in bank.documents()] == [len("Third.")]
 
 
-def test_ignore_file_changes(bank: MemoryBank, model: MBC, folder: Path) -> None:
+def test_ignore_file_changes(bank, model, folder):
     stop = threading.Event()
     (folder / ".mbcignore").write_text("0.txt\n1.txt\n")
     steps = [lambda: (folder / ".mbcignore").write_text("2.txt\n"), stop.set]
@@ -70,7 +67,7 @@ def test_ignore_file_changes(bank: MemoryBank, model: MBC, folder: Path) -> None
     assert seen == [(2, 0), (2, 1)]
 
 
-def test_table_keeps_its_text_column(bank: MemoryBank, model: MBC, tmp_path: Path) -> None:
+def test_table_keeps_its_text_column(bank, model, tmp_path):
     stop, path = threading.Event(), tmp_path / "a.csv"
     path.write_text("review,price\nIt leaks.,5\n,6\n")
     steps = [lambda: path.write_text("review,price\nIt leaks.,5\nIt burns.,9\n"), stop.set]

@@ -1,17 +1,14 @@
 """The base LM under a prefix, against forward passes without cache, padding or batch."""
 
-from pathlib import Path
-from typing import Any
-
 import pytest
 import torch
 from torch import Tensor
 
-from mbc_engine.lm.base import BaseLM, KVPrefix, load_base
+from mbc_engine.lm.base import load_base
 from tests.lm.conftest import QUESTIONS, alone, ids_of, plain_logits, prefix_for
 
 
-def plain_greedy(base: BaseLM, prefix: KVPrefix, question: str, most: int) -> list[int]:
+def plain_greedy(base, prefix, question, most):
     """Greedy decoding that recomputes everything for each token."""
     ids, tokens = ids_of(base, question), []
     for _ in range(most):
@@ -21,11 +18,11 @@ def plain_greedy(base: BaseLM, prefix: KVPrefix, question: str, most: int) -> li
     return tokens
 
 
-def text_of(base: BaseLM, ids: list[int]) -> str:
+def text_of(base, ids):
     return base.tokenizer.decode(ids, skip_special_tokens=True).strip().split("\n")[0].strip()
 
 
-def test_batches_with_full_contexts(every_base: BaseLM) -> None:
+def test_batches_with_full_contexts(every_base):
     prefix = prefix_for(every_base, len(QUESTIONS))
     passages = ["Ada moved. " * 40, "", "The river rose.", "Hugo moved to Haifa. " * 2]
     together = every_base.generate(prefix, QUESTIONS, passages=passages, max_new_tokens=6)
@@ -34,17 +31,17 @@ def test_batches_with_full_contexts(every_base: BaseLM) -> None:
         assert answer == [together[index]]
 
 
-def test_prefix_can_be_reused(base: BaseLM) -> None:
+def test_prefix_can_be_reused(base):
     prefix = prefix_for(base, len(QUESTIONS))
     before = prefix.keys.clone()
     assert base.generate(prefix, QUESTIONS) == base.generate(prefix, QUESTIONS)
     assert torch.equal(prefix.keys, before)
 
 
-def test_beam_search(base: BaseLM, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_beam_search(base, monkeypatch):
     prefix = prefix_for(base, 4, size=1.0)
 
-    def likelihood(index: int, answer: list[int]) -> float:
+    def likelihood(index, answer):
         question = ids_of(base, QUESTIONS[index])
         logits = plain_logits(base, alone(prefix, index), question + answer)[len(question) - 1 : -1]
         return float(logits.log_softmax(-1)[range(len(answer)), answer].sum())
@@ -53,7 +50,7 @@ def test_beam_search(base: BaseLM, monkeypatch: pytest.MonkeyPatch) -> None:
     generate = base.model.generate
     for beams in (1, 2):
 
-        def watched(*, input_ids: Tensor, beams: int = beams, **rest: Any) -> Tensor:
+        def watched(*, input_ids, beams=beams, **rest):
             ids: Tensor = generate(input_ids=input_ids, **rest)
             generated[beams] = ids[:, input_ids.shape[1] :].tolist()
             return ids
@@ -72,20 +69,18 @@ def test_beam_search(base: BaseLM, monkeypatch: pytest.MonkeyPatch) -> None:
 class Scripted(torch.nn.Module):
     """Replaces a model's head: generates given tokens, one per step."""
 
-    def __init__(self, tokens: list[int], vocabulary: int) -> None:
+    def __init__(self, tokens, vocabulary):
         super().__init__()
         self.tokens, self.vocabulary, self.step = tokens, vocabulary, 0
 
-    def forward(self, states: Tensor) -> Tensor:
+    def forward(self, states):
         logits = torch.zeros(*states.shape[:-1], self.vocabulary)
         logits[..., self.tokens[min(self.step, len(self.tokens) - 1)]] = 10.0
         self.step += 1
         return logits
 
 
-def scripted_answer(
-    base: BaseLM, monkeypatch: pytest.MonkeyPatch, tokens: list[int], **options: Any
-) -> tuple[str, int]:
+def scripted_answer(base, monkeypatch, tokens, **options):
     """The answer when the base LM generates `tokens`, and how many steps it took."""
     head = Scripted(tokens, base.model.config.vocab_size)
     monkeypatch.setitem(base.model._modules, "lm_head", head)
@@ -93,19 +88,19 @@ def scripted_answer(
     return answer, head.step
 
 
-def test_stop_at_end_token(base: BaseLM, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stop_at_end_token(base, monkeypatch):
     tokens = [*ids_of(base, " Ada"), base.tokenizer.eos_token_id, *ids_of(base, " Hugo")]
     assert scripted_answer(base, monkeypatch, tokens) == ("Ada", len(ids_of(base, " Ada")) + 1)
 
 
 @pytest.mark.parametrize(("text", "answer"), [(" Ada \n", "Ada"), ("\n \n Ada B.\n", "Ada B."), ("\r\nAda\r\n", "Ada")])
-def test_stop_after_first_line(base: BaseLM, monkeypatch: pytest.MonkeyPatch, text: str, answer: str) -> None:
+def test_stop_after_first_line(base, monkeypatch, text, answer):
     tokens = ids_of(base, text)
     assert scripted_answer(base, monkeypatch, tokens + ids_of(base, "Hugo")) == (answer, len(tokens))
     assert scripted_answer(base, monkeypatch, tokens + ids_of(base, "Hugo"), beams=2)[0] == answer
 
 
-def test_all_lines(base: BaseLM, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_lines(base, monkeypatch):
     pieces: list[str] = []
     tokens = [*ids_of(base, "\n Ada [1]\n\nHugo [2]\n"), base.tokenizer.eos_token_id, *ids_of(base, "Bo")]
     monkeypatch.setitem(base.model._modules, "lm_head", Scripted(tokens, base.model.config.vocab_size))
@@ -114,13 +109,13 @@ def test_all_lines(base: BaseLM, monkeypatch: pytest.MonkeyPatch) -> None:
     assert answer == "".join(pieces).strip() == "Ada [1]\n\nHugo [2]"
 
 
-def test_only_one_greedy_answer_is_streamed(base: BaseLM) -> None:
+def test_only_one_greedy_answer_is_streamed(base):
     for questions, beams in ((["Who?"], 2), (["Who?", "Ada?"], 1)):
         with pytest.raises(ValueError, match="one greedy answer"):
             base.generate(prefix_for(base, 1), questions, beams=beams, on_token=print)
 
 
-def test_generation_config_is_ignored(tiny: Any, tmp_path: Path) -> None:
+def test_generation_config_is_ignored(tiny, tmp_path):
     for file in tiny.bases["llama"].iterdir():
         (tmp_path / file.name).write_bytes(file.read_bytes())
     (tmp_path / "generation_config.json").write_text('{"repetition_penalty": 20.0, "no_repeat_ngram_size": 1}')
@@ -129,7 +124,7 @@ def test_generation_config_is_ignored(tiny: Any, tmp_path: Path) -> None:
     assert opinionated.generate(prefix, QUESTIONS) == plain.generate(prefix, QUESTIONS)
 
 
-def test_full_context(base: BaseLM, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_context(base, monkeypatch):
     """GPT-2 has no position after its last: one token more would be an index error."""
     letter = ids_of(base, "a")
     assert scripted_answer(base, monkeypatch, letter, max_new_tokens=9, passages=["Ada moved. " * 99]) == ("a" * 9, 9)
@@ -140,7 +135,7 @@ def test_full_context(base: BaseLM, monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-def test_no_prefix(every_base: BaseLM) -> None:
+def test_no_prefix(every_base):
     base, expected = every_base, []
     for question in QUESTIONS:
         ids = ids_of(base, question)

@@ -1,20 +1,17 @@
 """Losses of the base LM, under a prefix and without one, frozen and tuned, by hand."""
 
-from pathlib import Path
-from typing import Any
-
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.nn import functional
 
 from mbc_engine.errors import ModelError
 from mbc_engine.lm import base as module
-from mbc_engine.lm.base import BaseLM, load_base, token_losses
+from mbc_engine.lm.base import load_base, token_losses
 from tests.lm.conftest import QUESTIONS, alone, ids_of, plain_logits, prefix_for
 
 
-def test_log_likelihood_by_hand(every_base: BaseLM, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_log_likelihood_by_hand(every_base, monkeypatch):
     monkeypatch.setattr(module, "_HEAD_ROWS", 4)  # the targets go through the head in several blocks
     monkeypatch.setattr(module, "_CPU_BATCH", 2)
     base, prefix, expected = every_base, prefix_for(every_base, 3), []
@@ -32,7 +29,7 @@ def test_log_likelihood_by_hand(every_base: BaseLM, monkeypatch: pytest.MonkeyPa
     assert not likelihood.requires_grad
 
 
-def test_text_loss_by_hand(base: BaseLM) -> None:
+def test_text_loss_by_hand(base):
     end, prefix = base.tokenizer.eos_token_id, prefix_for(base, 2)
     texts = base.prompt_tokenizer.text_targets(["Ada moved to Bergen.", "Hugo"], window=4)
     losses = []
@@ -44,19 +41,19 @@ def test_text_loss_by_hand(base: BaseLM) -> None:
 
 
 @pytest.fixture(params=["gpt2", "llama"])
-def tuned(request: pytest.FixtureRequest, tiny: Any) -> BaseLM:
+def tuned(request, tiny):
     base = load_base(str(tiny.bases[request.param]))
     base.tune()
     return base
 
 
-def gradients(base: BaseLM, loss: Tensor) -> dict[str, Tensor]:
+def gradients(base, loss):
     base.zero_grad()
     loss.backward()
     return {name: value.grad.clone() for name, value in base.named_parameters() if value.grad is not None}
 
 
-def test_gradients_of_a_tuned_base(tuned: BaseLM, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gradients_of_a_tuned_base(tuned, monkeypatch):
     monkeypatch.setattr(module, "_HEAD_ROWS", 4)  # the targets go through the head in several blocks
     question, answer = ids_of(tuned, "Where did Ada move?"), ids_of(tuned, " Bergen in the spring")
     ids = torch.tensor([[*question, *answer, tuned.tokenizer.eos_token_id]])
@@ -72,7 +69,7 @@ def test_gradients_of_a_tuned_base(tuned: BaseLM, monkeypatch: pytest.MonkeyPatc
         assert torch.allclose(found[name], value, atol=1e-5), name
 
 
-def test_piece_loss_by_hand(tuned: BaseLM) -> None:
+def test_piece_loss_by_hand(tuned):
     (piece,) = tuned.prompt_tokenizer.pieces("Ada moved to Bergen.", 40)
     weights = torch.tensor([0.0, 2.0, 0.5] + [0.0] * (len(piece.ids) - 4) + [1.0])
     logits = tuned.model(input_ids=torch.tensor([[tuned.tokenizer.eos_token_id, *piece.ids]])).logits[0]
@@ -84,7 +81,7 @@ def test_piece_loss_by_hand(tuned: BaseLM) -> None:
     assert all(torch.allclose(found[name], value, atol=1e-5) for name, value in by_hand.items())
 
 
-def test_tuning_needs_float32(tiny: Any) -> None:
+def test_tuning_needs_float32(tiny):
     base = load_base(str(tiny.bases["llama"]), weights="bf16")
     with pytest.raises(ModelError, match=r"only be tuned in float32, but this one has bfloat16 weights\.") as caught:
         base.tune()
@@ -92,7 +89,7 @@ def test_tuning_needs_float32(tiny: Any) -> None:
     assert not any(parameter.requires_grad for parameter in base.parameters())
 
 
-def test_save(tuned: BaseLM, tmp_path: Path) -> None:
+def test_save(tuned, tmp_path):
     with torch.no_grad():
         next(tuned.parameters()).add_(0.5)
     tuned.save(tmp_path)
@@ -102,7 +99,7 @@ def test_save(tuned: BaseLM, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("count", [1, 3, 4, 11])
-def test_blocks_give_the_loss_and_gradient_of_the_whole(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+def test_blocks_give_the_loss_and_gradient_of_the_whole(monkeypatch, count):
     monkeypatch.setattr(module, "_HEAD_ROWS", 4)
     torch.manual_seed(0)
     head = nn.Linear(5, 7).requires_grad_(False)
@@ -116,7 +113,7 @@ def test_blocks_give_the_loss_and_gradient_of_the_whole(monkeypatch: pytest.Monk
     torch.testing.assert_close(states.grad, whole.grad)
 
 
-def test_without_gradients_there_is_still_a_loss() -> None:
+def test_without_gradients_there_is_still_a_loss():
     head, states = nn.Linear(5, 7).requires_grad_(False), torch.randn(3, 5)
     with torch.no_grad():
         loss = token_losses(states, torch.tensor([0, 6, 2]), head).mean()

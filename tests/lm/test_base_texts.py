@@ -1,8 +1,6 @@
 """What the base LM is given: questions, passages, targets and pieces of texts as tokens."""
 
 import shutil
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -10,11 +8,11 @@ from tokenizers import processors
 from transformers import AutoTokenizer
 
 from mbc_engine.errors import ConfigError
-from mbc_engine.lm.base import BaseLM, load_base
+from mbc_engine.lm.base import load_base
 from tests.lm.conftest import QUESTIONS, ids_of, prefix_for
 
 
-def test_empty_question(base: BaseLM, prompts: Any) -> None:
+def test_empty_question(base, prompts):
     end = base.tokenizer.eos_token_id
     assert prompts(base, prefix_for(base, 2), ["", "Who?"], max_new_tokens=3) == [[end], ids_of(base, "Who?")]
     assert base.prompt_tokenizer.question_answer_targets(
@@ -26,7 +24,7 @@ def test_empty_question(base: BaseLM, prompts: Any) -> None:
 
 
 @pytest.fixture(params=["<begin> $A", "<mask> <begin> $A <end>"])
-def begun(request: pytest.FixtureRequest, tiny: Any, tmp_path: Path) -> BaseLM:
+def begun(request, tiny, tmp_path):
     """A base LM whose tokenizer begins texts with BOS, or as GLM's does with two tokens of its own."""
     shutil.copytree(tiny.bases["llama"], tmp_path / "begun")
     tokenizer = AutoTokenizer.from_pretrained(tmp_path / "begun")
@@ -39,7 +37,7 @@ def begun(request: pytest.FixtureRequest, tiny: Any, tmp_path: Path) -> BaseLM:
     return load_base(str(tmp_path / "begun"))
 
 
-def test_begin_tokens(begun: BaseLM, prompts: Any) -> None:
+def test_begin_tokens(begun, prompts):
     begin, end, line = [begun.tokenizer.bos_token_id], begun.tokenizer.eos_token_id, ids_of(begun, "\n")
     if begun.tokenizer("")["input_ids"] != begin:
         begin = [7, *begin]
@@ -55,14 +53,14 @@ def test_begin_tokens(begun: BaseLM, prompts: Any) -> None:
     assert begun.prompt_tokenizer.text_targets(["Ada?"], window=9).ids[0].tolist() == [*begin, *ids_of(begun, "Ada?")]
 
 
-def test_written_end_token_is_text(base: BaseLM, prompts: Any) -> None:
+def test_written_end_token_is_text(base, prompts):
     end = base.tokenizer.eos_token
     (ids,) = prompts(base, prefix_for(base, 1), [f"Who {end} moved?"], passages=[f"Ada moved.{end}"], max_new_tokens=1)
     assert base.tokenizer.eos_token_id not in ids
     assert base.tokenizer.decode(ids).count(end) == 2
 
 
-def test_passage_is_cut_to_the_context(every_base: BaseLM, prompts: Any) -> None:
+def test_passage_is_cut_to_the_context(every_base, prompts):
     base, passage = every_base, "Ada moved to Bergen in the spring. " * 9
     most, slides = 5, getattr(every_base.model.config, "sliding_window", None)
     assert base.context == (slides or base.model.config.max_position_embeddings)
@@ -72,13 +70,13 @@ def test_passage_is_cut_to_the_context(every_base: BaseLM, prompts: Any) -> None
     assert seen == ids_of(base, passage * 9)[:room] + question
 
 
-def test_too_long_question_is_refused(base: BaseLM) -> None:
+def test_too_long_question_is_refused(base):
     with pytest.raises(ConfigError, match=r"do not fit the base LM's context of 160\.") as caught:
         base.generate(prefix_for(base, 1), ["Who?"], max_new_tokens=158 - len(ids_of(base, "Who?")))
     assert caught.value.hint
 
 
-def test_targets(base: BaseLM) -> None:
+def test_targets(base):
     end = base.tokenizer.eos_token_id
     texts = base.prompt_tokenizer.question_answer_targets(
         ["Ada?", "Who moved?"], ["Delft", "Delft in the spring"], question_window=9, answer_window=9
@@ -89,14 +87,14 @@ def test_targets(base: BaseLM) -> None:
         assert texts.ids[row][texts.mask[row].bool()].tolist() == ids_of(base, question) + wanted
 
 
-def test_long_answer_is_cut(base: BaseLM) -> None:
+def test_long_answer_is_cut(base):
     texts = base.prompt_tokenizer.question_answer_targets(
         ["Ada?"], ["Delft in the spring"], question_window=9, answer_window=4
     )
     assert texts.ids[0, -4:].tolist() == [*ids_of(base, " Delft in the spring")[:3], base.tokenizer.eos_token_id]
 
 
-def test_training_prompts_equal_inference(base: BaseLM, prompts: Any) -> None:
+def test_training_prompts_equal_inference(base, prompts):
     passages = ["Ada moved to Bergen.", "", "Hugo moved to Haifa in the spring. " * 30, "x"]
     assert len(ids_of(base, passages[2])) > base.context
     at_inference = prompts(base, base.no_prefix(4), QUESTIONS, passages=passages, max_new_tokens=16)
@@ -108,7 +106,7 @@ def test_training_prompts_equal_inference(base: BaseLM, prompts: Any) -> None:
     assert max(map(len, at_inference)) == base.context - 16
 
 
-def test_batches_by_length(base: BaseLM) -> None:
+def test_batches_by_length(base):
     texts = base.prompt_tokenizer.text_targets(["Ada moved.", "Ada", "Ada moved to Bergen in the spring."], window=20)
     lengths = texts.mask.sum(1).tolist()
     (first, short), (second, long) = texts.by_length(2)
@@ -120,7 +118,7 @@ def test_batches_by_length(base: BaseLM) -> None:
             assert torch.equal(ids[target_mask], texts.ids[row][texts.target_mask[row]])
 
 
-def test_pieces(base: BaseLM) -> None:
+def test_pieces(base):
     text = "Ada moved to Bergen in the spring. Zoë met 東京 § Hugo.\n\nWho moved?"
     whole = ids_of(base, text)
     for window in (1, 3, 7, len(whole) - 1, len(whole), 500):
@@ -132,7 +130,7 @@ def test_pieces(base: BaseLM) -> None:
     assert base.prompt_tokenizer.pieces("", 8) == []
 
 
-def test_piece_spans(base: BaseLM) -> None:
+def test_piece_spans(base):
     text = "Ada moved to Bergen in the spring."
     for piece in base.prompt_tokenizer.pieces(text, 4):
         assert piece.text in text
@@ -140,7 +138,7 @@ def test_piece_spans(base: BaseLM) -> None:
     assert "".join(piece.text for piece in base.prompt_tokenizer.pieces(text, 4)) == text
 
 
-def test_spans_of_multi_token_characters(base: BaseLM) -> None:
+def test_spans_of_multi_token_characters(base):
     (piece,) = base.prompt_tokenizer.pieces("a東", 9)
     assert len(piece.ids) == 4
     assert piece.spans[1:] == ((1, 2),) * 3

@@ -3,9 +3,7 @@
 import json
 import os
 import shutil
-from collections.abc import Sequence
 from itertools import islice
-from pathlib import Path
 from threading import Barrier
 from typing import Any
 
@@ -31,7 +29,7 @@ SIZES = {"vocab_size": 50, "hidden_size": 24, "num_hidden_layers": 3, "num_atten
 
 @pytest.mark.parametrize("library", ["numpy", "torch", "torch from now on"])
 @pytest.mark.parametrize("kind", ["bert", "mpnet"])
-def test_states(tiny: Any, kind: str, library: str) -> None:
+def test_states(tiny, kind, library):
     torch.manual_seed(3)
     theirs: Any = BertModel(BertConfig(**SIZES)) if kind == "bert" else MPNetModel(MPNetConfig(**SIZES))
     if kind == "mpnet":
@@ -52,7 +50,7 @@ def test_states(tiny: Any, kind: str, library: str) -> None:
 
 
 @pytest.mark.parametrize("device", ["cpu", "cpu:0"])
-def test_low_rank_changes_are_as_if_added_to_the_weights(tiny: Any, device: str) -> None:
+def test_low_rank_changes_are_as_if_added_to_the_weights(tiny, device):
     plain, rng = Bert.open(str(tiny.encoders["bert"]), device=device), np.random.default_rng(5)
     changes, merged = {}, dict(plain.weights)
     for name, (outputs, inputs) in plain.linear_layers().items():
@@ -74,21 +72,21 @@ def test_low_rank_changes_are_as_if_added_to_the_weights(tiny: Any, device: str)
     assert_allclose(changed.states(rows)[0], expected, atol=1e-5)
 
 
-def test_open(tiny: Any) -> None:
+def test_open(tiny):
     name = str(tiny.encoders["bert"])
     ours, theirs = Bert.open(name), load_encoder(name)
     same(ours, theirs, window=12)
     assert ours.chunker(12).capacity == theirs.chunker(12).capacity == 10
 
 
-def pooled(theirs: Any, texts: Sequence[str], window: int) -> Any:
+def pooled(theirs, texts, window):
     """Sentence vectors of one padded batch."""
     ids, mask = theirs.tokenize(texts, window)
     with torch.no_grad():
         return mean_pooled(token_states(theirs.model, ids, mask), mask)
 
 
-def same(ours: Bert, theirs: Any, *, window: int) -> None:
+def same(ours, theirs, *, window):
     assert_allclose(ours.vectors(TEXTS, window), pooled(theirs, TEXTS, window), atol=1e-6)
     alone = np.concatenate([ours.vectors([text], window) for text in TEXTS])
     assert_allclose(alone, ours.vectors(TEXTS, window), atol=1e-6)
@@ -101,7 +99,7 @@ def same(ours: Bert, theirs: Any, *, window: int) -> None:
         ("pre_tokenizer", {"type": "Split", "pattern": {"Regex": "(a+)+$"}, "behavior": "Isolated", "invert": False}),
     ],
 )
-def test_tokenizers_that_are_no_ordinary_ones(tiny: Any, tmp_path: Path, part: str, step: dict[str, Any]) -> None:
+def test_tokenizers_that_are_no_ordinary_ones(tiny, tmp_path, part, step):
     folder = tmp_path / "own"
     shutil.copytree(tiny.encoders["bert"], folder)
     tokenizer = json.loads((folder / "tokenizer.json").read_text())
@@ -112,7 +110,7 @@ def test_tokenizers_that_are_no_ordinary_ones(tiny: Any, tmp_path: Path, part: s
             Bert.open(str(folder))
 
 
-def test_states_that_cannot_be_computed(tiny: Any) -> None:
+def test_states_that_cannot_be_computed(tiny):
     bert = Bert.open(str(tiny.encoders["bert"]))
     for row, message in (([10**6], "its own tokenizer's tokens"), ([2] * 10**4, "as long as the model's settings say")):
         with pytest.raises(ModelError, match=message):
@@ -123,7 +121,7 @@ def test_states_that_cannot_be_computed(tiny: Any) -> None:
         damaged.states([[2, 5, 3]])
 
 
-def test_encoders_that_cannot_be_opened(tiny: Any, tmp_path: Path) -> None:
+def test_encoders_that_cannot_be_opened(tiny, tmp_path):
     folder = tmp_path / "own"
     shutil.copytree(tiny.encoders["bert"], folder)
     config = json.loads((folder / "config.json").read_text())
@@ -156,7 +154,7 @@ def test_encoders_that_cannot_be_opened(tiny: Any, tmp_path: Path) -> None:
         Bert.open("nobody/nothing")
 
 
-def test_mapped_tensors_are_those_of_the_file(tmp_path: Path) -> None:
+def test_mapped_tensors_are_those_of_the_file(tmp_path):
     held = {
         "a": np.arange(6, dtype=np.float32).reshape(2, 3),
         "b": np.array(2.5, np.float16),
@@ -170,18 +168,18 @@ def test_mapped_tensors_are_those_of_the_file(tmp_path: Path) -> None:
     assert not mapped["a"].flags.writeable
 
 
-def test_batches() -> None:
+def test_batches():
     assert list(batches([5, 1, 2, 9, 2], 6)) == [[1, 2, 4], [0], [3]]
     assert list(batches([], 6)) == []
 
 
-def test_threads_compute_at_once_on_one_blas_thread_each(tiny: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_compute_at_once_on_one_blas_thread_each(tiny, monkeypatch):
     encoder = Bert.open(str(tiny.encoders["bert"]))
     monkeypatch.setattr("mbc_engine.lm.bert.usable_threads", lambda: 3)
     np.ones((2, 2)) @ np.ones((2, 2))
     before, together = blas_threads(), Barrier(3)
 
-    def work(number: int) -> tuple[int, list[int]]:
+    def work(number):
         together.wait(60)  # all three work at the same time
         return number, blas_threads()
 
@@ -189,12 +187,12 @@ def test_threads_compute_at_once_on_one_blas_thread_each(tiny: Any, monkeypatch:
     assert blas_threads() == before
 
 
-def blas_threads() -> list[int]:
+def blas_threads():
     return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
 
 
 @embedded_encoder
-def test_packaged_encoder() -> None:
+def test_packaged_encoder():
     ours, theirs = Bert.open(MINILM), load_encoder(MINILM)
     same(ours, theirs, window=64)
     texts = [story.text for story in islice(stories("test", 4, seed=1), 4)]

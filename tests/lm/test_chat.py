@@ -2,10 +2,8 @@
 
 import json
 import threading
-from collections.abc import Iterator
 from email.message import Message  # noqa: TC003
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,44 +17,44 @@ class Scripted(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.pieces: list[str] = []
         self.status = 200
         self.asked: list[tuple[Message, dict[str, Any]]] = []
 
     @property
-    def url(self) -> str:
+    def url(self):
         return f"http://127.0.0.1:{self.server_port}/v1"
 
 
 class _Handler(BaseHTTPRequestHandler):
     server: Scripted
 
-    def do_GET(self) -> None:
+    def do_GET(self):
         assert self.headers["Authorization"] is None  # looking for servers sends no key
         self._reply(json.dumps({"object": "list", "data": [{"id": "tiny", "object": "model"}]}), "application/json")
 
-    def do_POST(self) -> None:
+    def do_POST(self):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.server.asked.append((self.headers, body))
         deltas = [{"choices": [{"index": 0, "delta": {"content": piece}}]} for piece in self.server.pieces]
         events = "".join(f"data: {json.dumps(delta)}\n\n" for delta in deltas)
         self._reply(f"{events}data: [DONE]\n\n", "text/event-stream", self.server.status)
 
-    def _reply(self, body: str, kind: str, status: int = 200) -> None:
+    def _reply(self, body, kind, status=200):
         self.send_response(status)
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(body.encode())))
         self.end_headers()
         self.wfile.write(body.encode())
 
-    def log_message(self, *_: object) -> None:
+    def log_message(self, *_):
         pass
 
 
 @pytest.fixture
-def server() -> Iterator[Scripted]:
+def server():
     with Scripted() as found:
         threading.Thread(target=found.serve_forever, args=(0.05,), daemon=True).start()
         yield found
@@ -74,7 +72,7 @@ def server() -> Iterator[Scripted]:
         ([], ""),
     ],
 )
-def test_replies_are_streamed_without_thoughts(server: Scripted, pieces: list[str], text: str) -> None:
+def test_replies_are_streamed_without_thoughts(server, pieces, text):
     server.pieces, streamed = pieces, list[str]()
     lm = open_chat(f"{server.url}#tiny")
     assert lm.reply("Passages.", "Question?", max_new_tokens=9, on_token=streamed.append) == text
@@ -84,7 +82,7 @@ def test_replies_are_streamed_without_thoughts(server: Scripted, pieces: list[st
     assert (body["model"], body["temperature"], body["stream"]) == ("tiny", 0, True)
 
 
-def test_long_texts_are_cut_and_questions_are_not(server: Scripted) -> None:
+def test_long_texts_are_cut_and_questions_are_not(server):
     open_chat(f"{server.url}#tiny").reply("x" * 99_999, "y" * 900, max_new_tokens=9)
     ((_, body),) = server.asked
     content = body["messages"][0]["content"]
@@ -92,7 +90,7 @@ def test_long_texts_are_cut_and_questions_are_not(server: Scripted) -> None:
     assert len(content) < 20_000
 
 
-def test_only_its_own_key_is_sent(server: Scripted, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_only_its_own_key_is_sent(server, monkeypatch, tmp_path):
     monkeypatch.setenv("OPENAI_API_KEY", "of another server")
     (tmp_path / "key").write_text(" from a file\n")
     for variables in ({}, {"MBC_LLM_KEY_FILE": str(tmp_path / "key")}, {"MBC_LLM_KEY": "secret"}):
@@ -118,7 +116,7 @@ def test_only_its_own_key_is_sent(server: Scripted, monkeypatch: pytest.MonkeyPa
         (400, "refused: ", ""),
     ],
 )
-def test_errors_of_a_server_are_one_line(server: Scripted, status: int, message: str, hint: str) -> None:
+def test_errors_of_a_server_are_one_line(server, status, message, hint):
     lm = open_chat(f"{server.url}#large")
     server.status = status
     with pytest.raises(ModelError, match=message) as caught:
@@ -126,7 +124,7 @@ def test_errors_of_a_server_are_one_line(server: Scripted, status: int, message:
     assert hint in (caught.value.hint or "")
 
 
-def test_server_that_is_not_there(server: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_server_that_is_not_there(server, monkeypatch):
     monkeypatch.setenv("MBC_LLM_KEY", "of another server")
     assert models_at(server.url) == ["tiny"]
     server.shutdown()
@@ -136,7 +134,7 @@ def test_server_that_is_not_there(server: Scripted, monkeypatch: pytest.MonkeyPa
         open_chat(f"{server.url}#tiny").reply("", "?", max_new_tokens=1)
 
 
-def test_names_of_servers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_of_servers(monkeypatch):
     monkeypatch.delenv("OLLAMA_HOST", raising=False)
     assert server_of("Qwen/Qwen3-0.6B") is server_of("./folder") is None
     local = server_of("ollama/qwen3:8b")

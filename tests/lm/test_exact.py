@@ -1,6 +1,5 @@
 """The exact LM: the same integers under every setting, and close to the LM that it was made from."""
 
-from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import product
 from unittest.mock import Mock
@@ -10,7 +9,6 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import Tensor
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from mbc_engine.lm import exact
@@ -31,33 +29,33 @@ SHAPE = ExactShape(layers=3, heads=4, kv_heads=2, head_dim=16, theta=10_000.0, e
 
 
 @pytest.fixture(scope="module")
-def llama() -> LlamaForCausalLM:
+def llama():
     torch.manual_seed(0)
     return LlamaForCausalLM(CONFIG).eval()
 
 
 @pytest.fixture(scope="module")
-def tensors(llama: LlamaForCausalLM) -> dict[str, Tensor]:
+def tensors(llama):
     return quantise(SHAPE, llama.state_dict())
 
 
 @pytest.fixture(scope="module")
-def lm(tensors: dict[str, Tensor]) -> ExactLM:
+def lm(tensors):
     return ExactLM(SHAPE, tensors)
 
 
-def text(length: int, seed: int = 0) -> Tensor:
+def text(length, seed=0):
     return torch.randint(VOCABULARY, (1, length), generator=torch.Generator().manual_seed(seed))
 
 
-def whole(lm: ExactLM, tokens: Tensor) -> Tensor:
+def whole(lm, tokens):
     """Frequencies of all tokens, [B, S, V], in one pass."""
     states = lm.forward(tokens, lm.empty_cache(*tokens.shape))
     return lm.frequencies(states.flatten(0, 1)).view(*tokens.shape, -1)
 
 
 @contextmanager
-def setting(threads: int, mkldnn: bool) -> Iterator[None]:
+def setting(threads, mkldnn):
     before = torch.get_num_threads(), torch._C._get_mkldnn_enabled()
     torch.set_num_threads(threads)
     torch._C._set_mkldnn_enabled(mkldnn)
@@ -70,9 +68,7 @@ def setting(threads: int, mkldnn: bool) -> Iterator[None]:
 
 @pytest.mark.parametrize("sums", [INT8, "float32"])
 @pytest.mark.parametrize(("threads", "mkldnn"), list(product([1, 8], [True, False])))
-def test_sums_and_threads_do_not_matter(
-    tensors: dict[str, Tensor], lm: ExactLM, sums: exact.Sums, threads: int, mkldnn: bool
-) -> None:
+def test_sums_and_threads_do_not_matter(tensors, lm, sums, threads, mkldnn):
     tokens = torch.cat([text(40, seed) for seed in range(3)])
     with setting(threads, mkldnn):
         assert torch.equal(whole(ExactLM(SHAPE, tensors, sums=sums), tokens), whole(lm, tokens))
@@ -80,7 +76,7 @@ def test_sums_and_threads_do_not_matter(
 
 @settings(max_examples=8)
 @given(batch=st.integers(1, 64), length=st.integers(1, 30), padding=st.integers(0, 9), seed=st.integers(0, 99))
-def test_batch_and_padding_do_not_matter(lm: ExactLM, batch: int, length: int, padding: int, seed: int) -> None:
+def test_batch_and_padding_do_not_matter(lm, batch, length, padding, seed):
     own = text(length, seed)
     several = torch.cat([text(length + padding, seed + place) for place in range(batch)])
     several[batch // 2, :length] = own
@@ -89,7 +85,7 @@ def test_batch_and_padding_do_not_matter(lm: ExactLM, batch: int, length: int, p
 
 @settings(max_examples=8)
 @given(cuts=st.lists(st.integers(1, 9), min_size=1, max_size=12), batch=st.integers(1, 5))
-def test_steps_equal_one_pass(lm: ExactLM, cuts: list[int], batch: int) -> None:
+def test_steps_equal_one_pass(lm, cuts, batch):
     tokens = torch.cat([text(sum(cuts), seed) for seed in range(batch)])
     cache, start, found = lm.empty_cache(batch, sum(cuts) + 3), 0, []
     for length in cuts:
@@ -99,9 +95,7 @@ def test_steps_equal_one_pass(lm: ExactLM, cuts: list[int], batch: int) -> None:
     assert torch.equal(torch.cat(found, dim=1), whole(lm, tokens))
 
 
-def test_precision_settings_do_not_matter(
-    tensors: dict[str, Tensor], lm: ExactLM, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_precision_settings_do_not_matter(tensors, lm, monkeypatch):
     expected = whole(lm, text(50))
     before = torch.get_float32_matmul_precision()
     try:
@@ -119,7 +113,7 @@ def test_precision_settings_do_not_matter(
     asked.assert_called()
 
 
-def test_exact_roots(lm: ExactLM) -> None:
+def test_exact_roots(lm):
     x = torch.randn(4096, SHAPE.width, generator=torch.Generator().manual_seed(0))
     _, scales = lm._normed(x.clone(), torch.ones(SHAPE.width))
     squares = (x * 1024).round().long().square().sum(1).float() * (1 / (SHAPE.width * 1024**2))
@@ -127,7 +121,7 @@ def test_exact_roots(lm: ExactLM) -> None:
     assert (scales.squeeze(1).numpy() == x.abs().amax(1).numpy() / roots).all()
 
 
-def test_close_to_the_float_model(llama: LlamaForCausalLM, lm: ExactLM) -> None:
+def test_close_to_the_float_model(llama, lm):
     tokens = text(60)
     frequencies = whole(lm, tokens)[0].double()
     with torch.no_grad():
@@ -139,7 +133,7 @@ def test_close_to_the_float_model(llama: LlamaForCausalLM, lm: ExactLM) -> None:
     assert divergence.mean() < 0.02 * surprise
 
 
-def test_frequencies(lm: ExactLM) -> None:
+def test_frequencies(lm):
     frequencies = whole(lm, text(60))
     assert frequencies.dtype == torch.int32
     assert frequencies.min() >= 1
@@ -147,7 +141,7 @@ def test_frequencies(lm: ExactLM) -> None:
     assert (frequencies.max(2).values == (1 << 24) + 1).all()
 
 
-def test_choice_of_sums(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_choice_of_sums(monkeypatch):
     monkeypatch.setattr(torch.cpu, "_is_vnni_supported", lambda: False)
     assert exact._fastest_sums() == "float32"
     monkeypatch.setattr(torch.cpu, "_is_vnni_supported", lambda: True)
@@ -158,7 +152,7 @@ def test_choice_of_sums(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @given(rows=st.integers(1, 40), terms=st.integers(1, 4000), columns=st.integers(1, 9), seed=st.integers(0, 9))
-def test_float32_products_are_exact(rows: int, terms: int, columns: int, seed: int) -> None:
+def test_float32_products_are_exact(rows, terms, columns, seed):
     random = np.random.default_rng(seed)
     values = random.choice([-127, -126, 126, 127], (rows, terms), p=[0.01, 0.01, 0.48, 0.5])  # sums beyond 2^24
     weights = random.choice([126, 127], (terms, columns))
@@ -168,7 +162,7 @@ def test_float32_products_are_exact(rows: int, terms: int, columns: int, seed: i
     assert np.array_equal(found.numpy(), values @ weights)
 
 
-def test_tables() -> None:
+def test_tables():
     powers = exact._exp_table()
     assert powers[-1] == 0
     assert (powers - 4095 * torch.exp(-(torch.arange(len(powers)).double() + 0.5) / 256)).abs().max() <= 0.5
@@ -183,7 +177,7 @@ def test_tables() -> None:
     assert torch.equal(cos[:, :32], cos[:, 32:])
 
 
-def test_quantise_by_hand() -> None:
+def test_quantise_by_hand():
     shape = ExactShape(layers=0, heads=1, kv_heads=1, head_dim=2, theta=10_000.0, epsilon=1e-5)
     made = quantise(shape, {"model.embed_tokens.weight": torch.tensor([[1.0, -0.5], [0.0, 2.54]]),
                             "model.norm.weight": torch.tensor([1.0, 0.5])})  # fmt: skip

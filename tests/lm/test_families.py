@@ -1,7 +1,6 @@
 """Every supported family, in every weight format: prefix, losses, answers and adapter against plain passes."""
 
 import json
-from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -47,13 +46,13 @@ class LoadedBase:
     base: BaseLM
 
     @property
-    def is_gpt2(self) -> bool:
+    def is_gpt2(self):
         return self.base.model.config.model_type == "gpt2"
 
-    def reload(self) -> BaseLM:
+    def reload(self):
         return load_base(str(self.folder), weights=self.weights)
 
-    def adapted(self, *, layers: int = 2) -> BaseLM:
+    def adapted(self, *, layers=2):
         base = self.reload()
         torch.manual_seed(0)
         add_kv_lora(base.model, rank=2, alpha=4, dropout=0.0, layers=layers)
@@ -61,12 +60,12 @@ class LoadedBase:
 
 
 @pytest.fixture(scope="module")
-def saved(tiny: Any, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+def saved(tiny, tmp_path_factory):
     """Where a tiny model of each family lies."""
     tokenizer = AutoTokenizer.from_pretrained(tiny.bases["llama"])
     folders: dict[str, Path] = {}
 
-    def saved(family: str) -> Path:
+    def saved(family):
         if family not in folders:
             sizes = GPT2 if family == "gpt2" else {**SIZES_OF_64, **OWN.get(family, {})}
             config = AutoConfig.for_model(family, vocab_size=len(tokenizer), **sizes)
@@ -92,21 +91,21 @@ HELD = [
 
 
 @pytest.fixture(scope="module", params=HELD, ids="-".join)
-def loaded(request: pytest.FixtureRequest, saved: Callable[[str], Path]) -> LoadedBase:
+def loaded(request, saved):
     family, weights = request.param
     folder = saved(family)
     return LoadedBase(folder, weights, load_base(str(folder), weights=weights))
 
 
 @pytest.fixture(scope="module", params=product(("gpt2", "llama"), WEIGHTS), ids="-".join)
-def adaptable(request: pytest.FixtureRequest, saved: Callable[[str], Path]) -> LoadedBase:
+def adaptable(request, saved):
     """Fused and separate projections, the two ways in which adapters are put in."""
     family, weights = request.param
     folder = saved(family)
     return LoadedBase(folder, weights, load_base(str(folder), weights=weights))
 
 
-def test_prefix_stands_for_its_tokens(loaded: LoadedBase) -> None:
+def test_prefix_stands_for_its_tokens(loaded):
     """The dense reference: what a text's first tokens leave in the cache, put back as a prefix, is the whole text."""
     base, ids = loaded.base, [7, 11, 5, 9, 14, 3]
     with torch.no_grad():
@@ -117,7 +116,7 @@ def test_prefix_stands_for_its_tokens(loaded: LoadedBase) -> None:
     assert (logits.log_softmax(-1) - whole.log_softmax(-1)).abs().max() < 10 * NATS[loaded.weights]
 
 
-def test_gradients_of_prefix_and_adapter(adaptable: LoadedBase) -> None:
+def test_gradients_of_prefix_and_adapter(adaptable):
     base = adaptable.adapted()
     prefix = prefix_for(base, 1)
     keys, values = prefix.keys.requires_grad_(), prefix.values.requires_grad_()
@@ -138,7 +137,7 @@ def test_gradients_of_prefix_and_adapter(adaptable: LoadedBase) -> None:
         assert value.grad.abs().max() > 0
 
 
-def test_saved_adapter(adaptable: LoadedBase, tmp_path: Path) -> None:
+def test_saved_adapter(adaptable, tmp_path):
     one, other = adaptable.adapted(), adaptable.adapted()
     for value in one.parameters():
         if value.requires_grad:
@@ -154,7 +153,7 @@ def test_saved_adapter(adaptable: LoadedBase, tmp_path: Path) -> None:
     assert not torch.equal(saved, without)
 
 
-def test_attention_shape(loaded: LoadedBase) -> None:
+def test_attention_shape(loaded):
     base = loaded.base
     widths = {
         name.rpartition(".")[2]: module.out_features
@@ -166,7 +165,7 @@ def test_attention_shape(loaded: LoadedBase) -> None:
     assert (base.shape.dim, base.shape.layers) == (64, 3)
 
 
-def test_unknown_family_is_refused() -> None:
+def test_unknown_family_is_refused():
     with pytest.raises(ModelError, match="'bert'") as caught:
         key_value_modules(BertConfig())
     assert caught.value.hint is not None

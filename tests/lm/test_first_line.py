@@ -10,7 +10,7 @@ from transformers import PreTrainedTokenizerFast
 from mbc_engine.lm.base import DECODING, Streamer, first_line, first_line_ends
 
 
-def byte_level() -> PreTrainedTokenizerFast:
+def byte_level():
     """As GPT-2: every token stands for bytes, some for several."""
     level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     several = [level.pre_tokenize_str(text)[0][0] for text in (" Ada", " 東", ".\n", "\n x y")]
@@ -20,7 +20,7 @@ def byte_level() -> PreTrainedTokenizerFast:
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<end>")
 
 
-def byte_fallback() -> PreTrainedTokenizerFast:
+def byte_fallback():
     """As LLaMA-2: a space before each text, and bytes for what is in no token."""
     tokens = ["<end>", *(f"<0x{byte:02X}>" for byte in range(256)), "▁", *"Ada", "東", "▁x"]
     vocabulary = {token: index for index, token in enumerate(dict.fromkeys(tokens))}
@@ -37,7 +37,7 @@ texts = st.text(st.sampled_from("Ada x.é東京§\n\r\t\u3000🙂"), max_size=20
 tokens = st.lists(st.integers(0, len(TOKENIZERS["byte level"]) - 1), max_size=20)
 
 
-def streamed(tokenizer: PreTrainedTokenizerFast, ids: list[int]) -> tuple[list[str], int]:
+def streamed(tokenizer, ids):
     """The pieces streamed when a model generates `ids` after a prompt, and how many of the ids it takes."""
     pieces: list[str] = []
     streamer, ending = Streamer(tokenizer, pieces.append), first_line_ends(tokenizer, 2)
@@ -50,7 +50,7 @@ def streamed(tokenizer: PreTrainedTokenizerFast, ids: list[int]) -> tuple[list[s
     return pieces, taken
 
 
-def check(tokenizer: PreTrainedTokenizerFast, ids: list[int]) -> list[str]:
+def check(tokenizer, ids):
     """The pieces, whose join is what the whole would give, from no more tokens than that takes."""
     pieces, taken = streamed(tokenizer, ids)
     whole = first_line(tokenizer.decode(ids, **DECODING))
@@ -61,13 +61,13 @@ def check(tokenizer: PreTrainedTokenizerFast, ids: list[int]) -> list[str]:
 
 
 @given(tokens)
-def test_streaming_equals_decoding(ids: list[int]) -> None:
+def test_streaming_equals_decoding(ids):
     check(TOKENIZERS["byte level"], ids)
 
 
 @pytest.mark.parametrize("name", TOKENIZERS)
 @given(text=texts)
-def test_no_broken_character_is_streamed(name: str, text: str) -> None:
+def test_no_broken_character_is_streamed(name, text):
     tokenizer = TOKENIZERS[name]
     pieces = check(tokenizer, tokenizer(text)["input_ids"])
     assert "".join(pieces).strip() == first_line(text)
@@ -75,7 +75,7 @@ def test_no_broken_character_is_streamed(name: str, text: str) -> None:
     assert all(pieces)
 
 
-def test_rows_end_independently() -> None:
+def test_rows_end_independently():
     tokenizer = TOKENIZERS["byte level"]
     rows = [tokenizer(text)["input_ids"] for text in ("\nAda", "Ada\n", "\nA\nb", "    ", "A   ")]
     assert first_line_ends(tokenizer, 0)(torch.tensor(rows), None).tolist() == [False, True, True, False, False]
@@ -86,5 +86,5 @@ def test_rows_end_independently() -> None:
     ("text", "line"),
     [("", ""), (" \n ", ""), ("\n Ada \r\nHugo", "Ada"), ("Ada\x0bHugo\u2028x\n", "Ada\x0bHugo\u2028x")],
 )
-def test_first_line(text: str, line: str) -> None:
+def test_first_line(text, line):
     assert first_line(text) == line

@@ -6,9 +6,7 @@ import math
 import shutil
 import struct
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from threading import Barrier
-from typing import Any
 
 import pytest
 import torch
@@ -58,11 +56,11 @@ SHAPES = {
 }
 
 
-def string(value: str) -> bytes:
+def string(value):
     return struct.pack("<Q", len(value.encode())) + value.encode()
 
 
-def value(key: str, of: Any) -> bytes:
+def value(key, of):
     if isinstance(of, list):
         kind, write = (8, string) if isinstance(of[0], str) else (5, lambda number: struct.pack("<i", number))
         return string(key) + struct.pack("<IIQ", 9, kind, len(of)) + b"".join(map(write, of))
@@ -75,7 +73,7 @@ def value(key: str, of: Any) -> bytes:
     return string(key) + struct.pack("<I", kind) + content
 
 
-def stored(kind: int, rows: int) -> bytes:
+def stored(kind, rows):
     """Rows of weights; each row is one block, but for those of ffn_down, two."""
     if kind == F32:
         return struct.pack(f"<{WIDTH}f", *(1 + column / 64 for column in range(WIDTH)))
@@ -85,7 +83,7 @@ def stored(kind: int, rows: int) -> bytes:
     return b"".join(struct.pack("<ee", 0.5, row - 1) + packed for row in range(rows))
 
 
-def gguf_file() -> bytes:
+def gguf_file():
     """A language model of one layer, in the kinds of weights that the real file has."""
     metadata = {
         "general.architecture": "llama",
@@ -108,7 +106,7 @@ def gguf_file() -> bytes:
 
 
 @pytest.fixture
-def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def package(tmp_path, monkeypatch):
     """An installed package that carries a tiny language model; its code must never run."""
     package = tmp_path / "site" / "tiny_lm"
     package.mkdir(parents=True)
@@ -130,11 +128,11 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return package
 
 
-def entries(folder: Path) -> set[str]:
+def entries(folder):
     return {path.name for path in folder.iterdir()}
 
 
-def test_dequantisation(package: Path) -> None:
+def test_dequantisation(package):
     weights = load_file(find_language_model() / "model.safetensors")
     layer = "model.layers.0.self_attn"
     assert {tensor.dtype for tensor in weights.values()} == {torch.float16}
@@ -144,7 +142,7 @@ def test_dequantisation(package: Path) -> None:
     assert weights[f"{layer}.v_proj.weight"][5].tolist() == [0.5 * number + 4 for number in quantised]
 
 
-def test_rotary_row_order(package: Path) -> None:
+def test_rotary_row_order(package):
     weights = load_file(find_language_model() / "model.safetensors")
     rows = {
         name: [round(row) for row in (weights[f"model.layers.0.self_attn.{name}.weight"][:, 0] + 1).tolist()]
@@ -154,7 +152,7 @@ def test_rotary_row_order(package: Path) -> None:
     assert rows == {"q_proj": [*head, *(row + 16 for row in head)], "k_proj": head, "v_proj": list(range(16))}
 
 
-def test_transformers_opens_it(package: Path) -> None:
+def test_transformers_opens_it(package):
     folder = find_language_model()
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
     tokenizer = AutoTokenizer.from_pretrained(folder)
@@ -165,7 +163,7 @@ def test_transformers_opens_it(package: Path) -> None:
         assert model(ids).logits.isfinite().all()
 
 
-def test_load_base_by_hub_id(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_load_base_by_hub_id(package, monkeypatch):
     assert load_base(packaged.LANGUAGE_MODEL).model.config.hidden_size == WIDTH
     monkeypatch.setattr(packaged, "_LM_WEIGHTS_BYTES", 1)
     monkeypatch.setattr(packaged, "_LM_PACKAGE", "not_installed_at_all")
@@ -175,11 +173,11 @@ def test_load_base_by_hub_id(package: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert "requirements-lm.txt" in str(caught.value.hint)
 
 
-def test_concurrent_unpacking(package: Path) -> None:
+def test_concurrent_unpacking(package):
     calls: list[tuple[int, int]] = []
     begin = Barrier(4)
 
-    def find(_: int) -> Path:
+    def find(_):
         begin.wait()
         return find_language_model(lambda *progress: calls.append(progress))
 
@@ -192,7 +190,7 @@ def test_concurrent_unpacking(package: Path) -> None:
     assert find_language_model() == folder
 
 
-def test_leftovers_of_a_killed_process(package: Path) -> None:
+def test_leftovers_of_a_killed_process(package):
     folder = find_language_model()
     partial = folder.with_name(f"{folder.name}.partial")
     folder.rename(partial)
@@ -201,14 +199,14 @@ def test_leftovers_of_a_killed_process(package: Path) -> None:
     assert not partial.exists()
 
 
-def test_weights_of_wrong_size_are_replaced(package: Path) -> None:
+def test_weights_of_wrong_size_are_replaced(package):
     weights = find_language_model() / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-1])
     assert hashlib.sha256((find_language_model() / "model.safetensors").read_bytes()).hexdigest() == WEIGHTS_DIGEST
 
 
 @pytest.mark.parametrize("cut", [0, 1, 1000])
-def test_unofficial_file_is_refused(package: Path, cut: int, tmp_path: Path) -> None:
+def test_unofficial_file_is_refused(package, cut, tmp_path):
     file = package / packaged._LM_FILE
     content = file.read_bytes()
     file.write_bytes(content[: len(content) // 2] + content[len(content) // 2 + cut :] + b"x" * (1 - min(cut, 1)))
@@ -218,14 +216,14 @@ def test_unofficial_file_is_refused(package: Path, cut: int, tmp_path: Path) -> 
     assert not [name for name in entries(tmp_path / "cache" / "mbc" / "models") if not name.endswith(".lock")]
 
 
-def test_unexpected_weights_are_refused(package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unexpected_weights_are_refused(package, tmp_path, monkeypatch):
     monkeypatch.setattr(packaged, "_LM_WEIGHTS_DIGEST", "0" * 64)
     with pytest.raises(ModelError, match="weights of the language model are corrupt"):
         find_language_model()
     assert not [name for name in entries(tmp_path / "cache" / "mbc" / "models") if not name.endswith(".lock")]
 
 
-def test_missing_file_and_unusable_cache(package: Path, tmp_path: Path) -> None:
+def test_missing_file_and_unusable_cache(package, tmp_path):
     (package / packaged._LM_FILE).rename(package / "elsewhere")
     with pytest.raises(ModelError, match="could not be unpacked"):
         find_language_model()

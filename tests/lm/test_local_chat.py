@@ -1,13 +1,11 @@
 """A chat LM that runs here: a tiny Llama with a chat template, against plain passes over whole prompts."""
 
-from pathlib import Path
-
 import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from mbc_engine.errors import ConfigError, ModelError
-from mbc_engine.lm.base import BaseLM, load_base
+from mbc_engine.lm.base import load_base
 from mbc_engine.lm.chat import LocalChat, open_chat
 from tests.conftest import SENTENCES
 
@@ -17,18 +15,18 @@ QUESTIONS = ["Where did Ada move?", "Who moved?", "Did the bridge hold?"]
 
 
 @pytest.fixture(scope="module")
-def base(chat_lm: Path) -> BaseLM:
+def base(chat_lm):
     found = load_base(str(chat_lm))
     found.double()
     return found
 
 
 @pytest.fixture
-def lm(base: BaseLM) -> LocalChat:
+def lm(base):
     return LocalChat(base, "tiny", TURNS)
 
 
-def greedy(base: BaseLM, ids: list[int], most: int) -> str:
+def greedy(base, ids, most):
     """Greedy decoding that computes the whole text again for each token, without any cache."""
     tokens: list[int] = []
     while len(tokens) < most and "\n" not in base.tokenizer.decode(tokens).lstrip():
@@ -38,7 +36,7 @@ def greedy(base: BaseLM, ids: list[int], most: int) -> str:
     return str(base.tokenizer.decode(tokens, skip_special_tokens=True)).strip().split("\n")[0].strip()
 
 
-def read(lm: LocalChat, monkeypatch: pytest.MonkeyPatch, question: str, passage: str) -> list[int]:
+def read(lm, monkeypatch, question, passage):
     """The tokens that the LM is given for an answer, those of the prefix first."""
     given: list[int] = []
     reading, complete = lm.base.read, lm.base.complete
@@ -51,7 +49,7 @@ def read(lm: LocalChat, monkeypatch: pytest.MonkeyPatch, question: str, passage:
     return given
 
 
-def test_answers_equal_those_to_whole_prompts(lm: LocalChat, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_answers_equal_those_to_whole_prompts(lm, monkeypatch):
     answers = [lm.reply(PASSAGE, question, max_new_tokens=12) for question in QUESTIONS]
     given = [read(LocalChat(lm.base, "tiny", TURNS), monkeypatch, question, PASSAGE) for question in QUESTIONS]
     for ids, question in zip(given, QUESTIONS, strict=True):
@@ -61,7 +59,7 @@ def test_answers_equal_those_to_whole_prompts(lm: LocalChat, monkeypatch: pytest
     assert len(set(answers)) > 1
 
 
-def test_passages_are_cached(lm: LocalChat, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_passages_are_cached(lm, monkeypatch):
     passes: list[int] = []
     reading = lm.base.read
     monkeypatch.setattr(lm.base, "read", lambda tokens, *after: passes.append(len(tokens)) or reading(tokens, *after))
@@ -76,14 +74,14 @@ def test_passages_are_cached(lm: LocalChat, monkeypatch: pytest.MonkeyPatch) -> 
     assert len(passes) == 12
 
 
-def test_streaming(lm: LocalChat) -> None:
+def test_streaming(lm):
     for question in QUESTIONS:
         pieces: list[str] = []
         answer = lm.reply(PASSAGE, question, max_new_tokens=12, on_token=pieces.append)
         assert "".join(pieces).strip() == answer == lm.reply(PASSAGE, question, max_new_tokens=12)
 
 
-def test_texts_contain_no_special_tokens(base: BaseLM, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_texts_contain_no_special_tokens(base, monkeypatch):
     tokenizer = base.tokenizer
     acting = {tokenizer.convert_tokens_to_ids(token) for token in ("<|end|>", "<|user|>", "<tool>")}
     assert None not in acting
@@ -99,7 +97,7 @@ def test_texts_contain_no_special_tokens(base: BaseLM, monkeypatch: pytest.Monke
     assert "Ada<|end|>" in tokenizer.decode(given)
 
 
-def test_long_passages_are_cut(lm: LocalChat, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_passages_are_cut(lm, monkeypatch):
     given = read(lm, monkeypatch, QUESTIONS[0], " ".join(SENTENCES) * 9)
     assert len(given) == lm.base.context - 1
     assert QUESTIONS[0] in lm.base.tokenizer.decode(given)
@@ -107,7 +105,7 @@ def test_long_passages_are_cut(lm: LocalChat, monkeypatch: pytest.MonkeyPatch) -
         lm.reply(PASSAGE, "Who?", max_new_tokens=lm.base.context)
 
 
-def test_base_lm_without_a_chat_template(tiny_llama: Path, tiny_bert: Path, tmp_path: Path) -> None:
+def test_base_lm_without_a_chat_template(tiny_llama, tiny_bert, tmp_path):
     with pytest.raises(ModelError, match="has no chat template"):
         open_chat(str(tiny_llama))
     AutoModelForCausalLM.from_pretrained(tiny_llama).save_pretrained(tmp_path)

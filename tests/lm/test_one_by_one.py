@@ -1,12 +1,10 @@
 """Texts processed one by one, by one thread or several."""
 
 import threading
-from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
-from torch import Tensor
 
 from mbc_engine.lm import encoders
 from mbc_engine.lm.encoders import one_by_one
@@ -15,26 +13,26 @@ TEXTS = ["a", "bb", "ccc", "dddd", "eeeee", "ffffff"]
 
 
 @pytest.fixture(params=[1, 3])
-def threads(request: pytest.FixtureRequest) -> Iterator[int]:
+def threads(request):
     torch.set_num_threads(request.param)
     yield request.param
     torch.set_num_threads(1)
 
 
-def lengths(texts: Sequence[str]) -> Tensor:
+def lengths(texts):
     return torch.tensor([len(text) for text in texts])
 
 
-def test_order(threads: int) -> None:
+def test_order(threads):
     assert [own.tolist() for own in one_by_one(lengths, TEXTS)] == [[1], [2], [3], [4], [5], [6]]
     assert list(one_by_one(lengths, [])) == []
     assert torch.get_num_threads() == threads
 
 
-def test_one_thread_and_no_gradient(threads: int) -> None:
+def test_one_thread_and_no_gradient(threads):
     used = set()
 
-    def work(texts: Sequence[str]) -> Tensor:
+    def work(texts):
         assert torch.get_num_threads() == 1
         assert not torch.is_grad_enabled()
         used.add(threading.current_thread())
@@ -44,11 +42,11 @@ def test_one_thread_and_no_gradient(threads: int) -> None:
     assert (used == {threading.current_thread()}) == (threads == 1)
 
 
-def test_thread_count_set_elsewhere() -> None:
+def test_thread_count_set_elsewhere():
     torch.set_num_threads(2)
     used = []
 
-    def work(texts: Sequence[str]) -> Tensor:
+    def work(texts):
         used.append(torch.get_num_threads())
         if len(used) == 1:  # before the threads for the others begin
             other = threading.Thread(target=torch.set_num_threads, args=(2,))
@@ -61,8 +59,8 @@ def test_thread_count_set_elsewhere() -> None:
     assert used == [1] * len(TEXTS)
 
 
-def test_autocast_is_inherited(threads: int) -> None:
-    def work(texts: Sequence[str]) -> Tensor:
+def test_autocast_is_inherited(threads):
+    def work(texts):
         return torch.ones(2, 2) @ torch.ones(2, 2)
 
     with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -70,18 +68,18 @@ def test_autocast_is_inherited(threads: int) -> None:
     assert {own.dtype for own in one_by_one(work, TEXTS)} == {torch.float32}
 
 
-def test_failure_cancels_the_rest(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failure_cancels_the_rest(threads, monkeypatch):
     started, cancelled = [], threading.Event()
 
     class Pool(ThreadPoolExecutor):
         """Says when the texts that are not started have been cancelled."""
 
-        def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        def shutdown(self, wait=True, *, cancel_futures=False):
             super().shutdown(wait=False, cancel_futures=cancel_futures)
             cancelled.set()
             super().shutdown(wait=wait)
 
-    def work(texts: Sequence[str]) -> Tensor:
+    def work(texts):
         started.append(texts[0])
         if texts == ["bb"]:
             raise ValueError("bb")

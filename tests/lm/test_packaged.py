@@ -5,7 +5,6 @@ import io
 import shutil
 import zipfile
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,7 +18,7 @@ NAME = "some-people/some-encoder"
 
 
 @pytest.fixture
-def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def site(tmp_path, monkeypatch):
     """Two installed packages that carry a zip file's halves."""
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as parts:
@@ -41,7 +40,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return site
 
 
-def test_mpnet_is_unpacked_once(site: Path) -> None:
+def test_mpnet_is_unpacked_once(site):
     assert is_mpnet_installed()
     assert is_local(MPNET)
     folder = find_mpnet()
@@ -55,7 +54,7 @@ def test_mpnet_is_unpacked_once(site: Path) -> None:
 
 
 @pytest.mark.parametrize("ending", ["", ".partial"])
-def test_nothing_is_deleted_or_written_through_a_link(site: Path, tmp_path: Path, ending: str) -> None:
+def test_nothing_is_deleted_or_written_through_a_link(site, tmp_path, ending):
     outside, folder = tmp_path / "outside", packaged._mpnet_folder()
     outside.mkdir()
     (outside / "kept").write_text("mine")
@@ -66,13 +65,13 @@ def test_nothing_is_deleted_or_written_through_a_link(site: Path, tmp_path: Path
     assert [path.read_text() for path in outside.iterdir()] == ["mine"]
 
 
-def test_mpnet_with_a_missing_part(site: Path) -> None:
+def test_mpnet_with_a_missing_part(site):
     shutil.rmtree(site / packaged._MPNET_PACKAGE.format(2))
     assert not is_mpnet_installed()
     assert locate(MPNET) == MPNET
 
 
-def test_unofficial_mpnet_is_refused(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unofficial_mpnet_is_refused(site, monkeypatch):
     monkeypatch.setattr(packaged, "_MPNET_DIGESTS", packaged._MPNET_DIGESTS | {"tokenizer.json": "0" * 64})
     with pytest.raises(ModelError, match=r"do not contain the official tokenizer\.json") as caught:
         find_mpnet()
@@ -80,7 +79,7 @@ def test_unofficial_mpnet_is_refused(site: Path, monkeypatch: pytest.MonkeyPatch
     assert not any(packaged._mpnet_folder().parent.glob("*/*"))
 
 
-def test_damaged_mpnet_is_refused(site: Path) -> None:
+def test_damaged_mpnet_is_refused(site):
     part = site / packaged._MPNET_PACKAGE.format(1) / packaged._MPNET_PART.format(1)
     content = bytearray(part.read_bytes())
     content[30 + len("all-mpnet-base-v2/config.json")] = 0b111  # a kind of block that deflate has not
@@ -90,7 +89,7 @@ def test_damaged_mpnet_is_refused(site: Path) -> None:
 
 
 @pytest.fixture
-def package(tiny: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def package(tiny, tmp_path, monkeypatch):
     """A package that carries the tiny BERT as the bundle of NAME; its code must never run."""
     package = tmp_path / "tiny_encoder_bundle"
     (package / "model").mkdir(parents=True)
@@ -108,7 +107,7 @@ def package(tiny: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return package
 
 
-def test_package_is_found_and_loads(package: Path) -> None:
+def test_package_is_found_and_loads(package):
     assert locate(NAME) == str(package / "model")
     encoder = load_encoder(NAME)
     assert encoder.model.config.hidden_size == 24
@@ -116,7 +115,7 @@ def test_package_is_found_and_loads(package: Path) -> None:
 
 
 @pytest.mark.parametrize("file", ["model.safetensors", "tokenizer.json"])
-def test_unofficial_file_is_refused(package: Path, file: str) -> None:
+def test_unofficial_file_is_refused(package, file):
     path = package / "model" / file
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
@@ -126,7 +125,7 @@ def test_unofficial_file_is_refused(package: Path, file: str) -> None:
     assert file in caught.value.message
 
 
-def test_cache_comes_before_the_package(package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cache_comes_before_the_package(package, tmp_path, monkeypatch):
     (package / "model" / "model.safetensors").write_bytes(b"never read")
     snapshot = tmp_path / "cache" / f"models--{NAME.replace('/', '--')}" / "snapshots" / "1234"
     snapshot.mkdir(parents=True)
@@ -137,21 +136,21 @@ def test_cache_comes_before_the_package(package: Path, tmp_path: Path, monkeypat
     assert locate(NAME) == NAME
 
 
-def test_folder_comes_first(package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folder_comes_first(package, tmp_path, monkeypatch):
     (package / "model" / "model.safetensors").write_bytes(b"never read")
     monkeypatch.chdir(tmp_path)
     Path(NAME).mkdir(parents=True)
     assert locate(NAME) == NAME
 
 
-def test_hub_comes_last(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hub_comes_last(monkeypatch):
     monkeypatch.setitem(PACKAGED_MODELS, NAME, PACKAGED_MODELS[MINILM])
     monkeypatch.setattr(packaged, "_MINILM_PACKAGE", "not_installed_at_all")
     assert locate(NAME) == NAME
     assert locate("nobody/nothing") == "nobody/nothing"
 
 
-def test_missing_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_encoder(monkeypatch):
     monkeypatch.setitem(PACKAGED_MODELS, NAME, PACKAGED_MODELS[MINILM])
     monkeypatch.setattr(packaged, "_MINILM_PACKAGE", "not_installed_at_all")
     with pytest.raises(ModelError) as bundled:

@@ -1,11 +1,7 @@
 """Weights packed into 8 or 4 bits: which ones, how precisely, and that the rest still trains."""
 
-from pathlib import Path
-from typing import Any
-
 import pytest
 import torch
-from torch import nn
 from transformers import AutoModel, AutoModelForCausalLM, AutoTokenizer
 
 from mbc_engine.errors import ModelError
@@ -14,19 +10,19 @@ from mbc_engine.lm.encoders import load_encoder
 from mbc_engine.lm.pretrained import PACKED, base_dtype, is_packed, loading_options
 
 
-def packed(module: nn.Module) -> dict[str, nn.Module]:
+def packed(module):
     return {name: layer for name, layer in module.named_modules() if is_packed(layer)}
 
 
 @pytest.mark.parametrize("weights", PACKED)
-def test_what_is_packed(wide: Any, weights: str) -> None:
+def test_what_is_packed(wide, weights):
     base = load_base(str(wide.bases["gpt2"]), weights=weights).model
     assert {name.rpartition(".")[2] for name in packed(base)} == {"c_attn", "c_proj", "c_fc"}
     assert {value.dtype for name, value in base.named_parameters() if not name.endswith(".weight")} == {torch.float32}
     assert base.get_output_embeddings().weight.dtype == torch.float32
 
 
-def test_packed_from(wide: Any, tmp_path: Path) -> None:
+def test_packed_from(wide, tmp_path):
     one = load_encoder(str(wide.encoders["t5"]), weights="nf4").packed_from
     model = AutoModel.from_pretrained(wide.encoders["t5"])
     tokenizer = AutoTokenizer.from_pretrained(wide.encoders["t5"])
@@ -47,7 +43,7 @@ def test_packed_from(wide: Any, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("weights", PACKED)
 @pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16])
-def test_training_after_inference(wide: Any, weights: str, precision: torch.dtype) -> None:
+def test_training_after_inference(wide, weights, precision):
     """Inference first: there bitsandbytes might pack 4-bit weights in a way that has no gradients."""
     encoder = load_encoder(str(wide.encoders["t5"]), weights=weights)
     model = encoder.model.eval()
@@ -68,14 +64,14 @@ def test_training_after_inference(wide: Any, weights: str, precision: torch.dtyp
 
 
 @pytest.mark.parametrize(("weights", "error"), [("bf16", 0.03), ("int8", 0.1), ("nf4", 0.5)])
-def test_packing_error(wide: Any, weights: Any, error: float) -> None:
+def test_packing_error(wide, weights, error):
     ids, folder = torch.tensor([[5, 9, 14, 3]]), str(wide.bases["llama"])
     with torch.no_grad():
         exact, held = (load_base(folder, weights=kind).model(ids).logits.float() for kind in ("float32", weights))
     assert 0 < (exact - held).abs().mean() / exact.abs().mean() < error
 
 
-def test_nf4_rounds_to_the_nearest_level(wide: Any) -> None:
+def test_nf4_rounds_to_the_nearest_level(wide):
     """A packed layer computes with what QLoRA's quantisation makes of the weights, in blocks of 64."""
     from bitsandbytes.functional import get_4bit_type
 
@@ -93,7 +89,7 @@ def test_nf4_rounds_to_the_nearest_level(wide: Any) -> None:
     assert ((seen.T - expected).abs() / scale.max()).max() < 0.02  # the scales are rounded to 8 bits
 
 
-def test_nf4_needs_multiples_of_64_on_a_cpu(tiny: Any) -> None:
+def test_nf4_needs_multiples_of_64_on_a_cpu(tiny):
     for load in (
         lambda: load_base(str(tiny.bases["gpt2"]), weights="nf4"),
         lambda: load_encoder(str(tiny.encoders["t5"]), weights="nf4"),
@@ -104,7 +100,7 @@ def test_nf4_needs_multiples_of_64_on_a_cpu(tiny: Any) -> None:
 
 
 @pytest.mark.parametrize("weights", ["float32", "bf16", *PACKED])
-def test_device_map(weights: Any) -> None:
+def test_device_map(weights):
     device = torch.device("cuda", 1)
     held = loading_options(weights, device, compute_dtype=base_dtype(weights, device))
     assert held["device_map"] == {"": device}

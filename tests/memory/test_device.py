@@ -3,10 +3,7 @@
 No GPU is needed: tensors only claim to be on one, and refuse what a GPU's would refuse.
 """
 
-from collections.abc import Callable, Iterator
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -14,7 +11,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_flatten, tree_map
 
-from mbc_engine import MBC, Memory, ingest, open_bank
+from mbc_engine import Memory, ingest, open_bank
 from mbc_engine.training.data import TextStates, TrainingSet
 from mbc_engine.training.objective import Objective, clip_gradients
 from mbc_engine.training.processes import processes_on
@@ -22,29 +19,29 @@ from mbc_engine.training.run_files import TrainingState, load_snapshot, save_sna
 from mbc_engine.training.warm_start import fit_centring, fit_codebook
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda", 0)
-DEVICE_OF = Tensor.device.__get__  # type: ignore[attr-defined]
+DEVICE_OF = Tensor.device.__get__
 # Functions that give numbers, or a tensor on the CPU, wherever their argument is.
 TO_HOST = (Tensor.cpu, Tensor.item, Tensor.tolist, Tensor.__float__, Tensor.__int__, Tensor.__bool__, Tensor.__index__)
 # Functions that may take tensors on both devices.
 BETWEEN = (Tensor.to, Tensor.copy_, Tensor.__getitem__)
 
 
-def is_on_gpu(value: object) -> bool:
+def is_on_gpu(value):
     """Whether a tensor claims to be on the GPU."""
     return isinstance(value, Tensor) and vars(value).get("is_on_gpu", False)
 
 
-def marked(value: Any, on_gpu: bool, given: list[Any]) -> Any:
+def marked(value, on_gpu, given):
     """The result of an operation, marked with its device; an argument that is returned keeps its own mark."""
     if not isinstance(value, Tensor):
         return value
     if is_on_gpu(value) != on_gpu and any(value is one for one in given):
         value = value.detach()
-    value.is_on_gpu = on_gpu  # type: ignore[attr-defined]
+    value.is_on_gpu = on_gpu
     return value
 
 
-def devices(values: Any) -> Iterator[torch.device]:
+def devices(values):
     """The devices named in an operation's arguments."""
     for value in values:
         if isinstance(value, torch.device) or (isinstance(value, str) and value.partition(":")[0] in ("cpu", "cuda")):
@@ -54,9 +51,7 @@ def devices(values: Any) -> Iterator[torch.device]:
 class SimulatedGPU(TorchFunctionMode):
     """Computes on the CPU, and keeps track of what would be on the GPU."""
 
-    def __torch_function__(
-        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
+    def __torch_function__(self, func, types, args=(), kwargs=None):
         values = tree_flatten((args, kwargs or {}))[0]
         on_gpu = any(is_on_gpu(value) for value in values)
         if func == DEVICE_OF:
@@ -78,13 +73,13 @@ class SimulatedGPU(TorchFunctionMode):
         return tree_map(lambda value: marked(value, on_gpu if asked is None else asked != CPU, values), result)
 
 
-def move(model: MBC) -> None:
+def move(model):
     """Mark everything in a model as on the GPU."""
     for value in (*model.parameters(), *model.buffers()):
-        value.is_on_gpu = True  # type: ignore[attr-defined]
+        value.is_on_gpu = True
 
 
-def test_what_a_gpu_refuses_is_refused() -> None:
+def test_what_a_gpu_refuses_is_refused():
     with SimulatedGPU():
         on_cpu, on_gpu = torch.ones(2), torch.ones(2, device="cuda")
         assert (on_cpu.device, on_gpu.device, (on_gpu * 2)[0].device) == (CPU, GPU, GPU)
@@ -103,7 +98,7 @@ def test_what_a_gpu_refuses_is_refused() -> None:
 
 
 @pytest.fixture(params=[("gpt2", "bert"), pytest.param(("llama", "t5"), marks=pytest.mark.slow)], ids="-".join)
-def models(request: pytest.FixtureRequest, tiny: Any) -> tuple[MBC, MBC]:
+def models(request, tiny):
     """The same model on the CPU and on the GPU."""
     changes = ["model.routing=true", "model.centring=true", "model.codebook.per_position=true"]
     one, other = (tiny.model(*request.param, *changes) for _ in range(2))
@@ -111,13 +106,13 @@ def models(request: pytest.FixtureRequest, tiny: Any) -> tuple[MBC, MBC]:
     return one, other
 
 
-def test_memorising_and_asking_are_the_same_on_a_gpu(models: tuple[MBC, MBC], tmp_path: Path) -> None:
+def test_memorising_and_asking_are_the_same_on_a_gpu(models, tmp_path):
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "ada.txt").write_text("Ada moved to Bergen in the spring. The river rose. " * 4)
     (tmp_path / "notes" / "hugo.txt").write_text("Hugo moved to Haifa.")
     questions = ["Where did Ada move?", "Who moved?"]
 
-    def replies(model: MBC, name: str) -> Iterator[Any]:
+    def replies(model, name):
         with open_bank(model, tmp_path / name) as bank:
             assert list(ingest(model, bank, [tmp_path / "notes"], workers=0))
             memory = Memory(bank, model)
@@ -136,12 +131,12 @@ def test_memorising_and_asking_are_the_same_on_a_gpu(models: tuple[MBC, MBC], tm
         assert list(replies(on_gpu, "there.mbc")) == expected
 
 
-def test_a_training_step_is_the_same_on_a_gpu(tiny: Any, examples: Any, tmp_path: Path) -> None:
+def test_a_training_step_is_the_same_on_a_gpu(tiny, examples, tmp_path):
     changes = ["model.routing=true", "model.centring=true", "model.codebook.dead_threshold=0.3"]
     losses = ["training.losses.routing=1.0", "training.losses.reconstruction=1.0", "training.backprop_dropout=0.5"]
     config = tiny.config("gpt2", "bert", *changes, *losses, "training.bank_documents=2")
 
-    def trained(model: MBC) -> Iterator[Any]:
+    def trained(model):
         data = TrainingSet(examples(20))
         states = TextStates(model.documents, data.documents), TextStates(model.questions, data.questions)
         objective = Objective(model.train(), data, *states, config.training, processes_on("cpu"))

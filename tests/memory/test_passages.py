@@ -3,18 +3,17 @@
 import shutil
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from mbc_engine import Memory, MemoryBank, ingest, open_bank
+from mbc_engine import Memory, ingest, open_bank
 from mbc_engine.sources import Passages, best_sentence, matches
 from mbc_engine.text.chunks import Chunker
 from tests.text_models import StandIn
 
 
 @pytest.fixture
-def long_document(tmp_path: Path) -> Path:
+def long_document(tmp_path):
     """Six sentences, which take more than one chunk of 30 tokens."""
     path = tmp_path / "long.txt"
     sentences = [
@@ -41,7 +40,7 @@ def long_document(tmp_path: Path) -> Path:
         ("A flood, perhaps?", "Ada moved in spring."),
     ],
 )
-def test_best_sentence_shares_rare_words(question: str, sentence: str) -> None:
+def test_best_sentence_shares_rare_words(question, sentence):
     passage = (
         "Ada moved in spring. Hugo moved to Haifa.\nIrene moved in spring. The old bridge held.\n"
         "Eine U\u0308berschwemmung traf die Stadt. Наводнение было очень сильным."
@@ -57,7 +56,7 @@ def test_best_sentence_shares_rare_words(question: str, sentence: str) -> None:
         ("  --bridge\n      A storm took it.\n  --river\n      The flood took it.", "--bridge A storm took it."),
     ],
 )
-def test_heading_is_the_last_resort(passage: str, sentence: str) -> None:
+def test_heading_is_the_last_resort(passage, sentence):
     assert best_sentence("The bridge", passage) == sentence
 
 
@@ -70,13 +69,13 @@ def test_heading_is_the_last_resort(passage: str, sentence: str) -> None:
         ("nothing", []),
     ],
 )
-def test_matches_of_any_form(query: str, words: list[str]) -> None:
+def test_matches_of_any_form(query, words):
     text = "The Bridge was repaired by the Mu\u0308llers, Mu\u0308ller & Co. of Aalen."
     assert [text[start:end] for start, end in matches(query, text)] == words
 
 
 @pytest.mark.parametrize("keeps_text", [True, False])
-def test_chunker_that_has_changed(tiny: Any, long_document: Path, tmp_path: Path, keeps_text: bool) -> None:
+def test_chunker_that_has_changed(tiny, long_document, tmp_path, keeps_text):
     model = tiny.model()
     with open_bank(model, tmp_path / "b.mbc", keeps_text=keeps_text) as bank:
         list(ingest(model, bank, [long_document]))
@@ -90,7 +89,7 @@ def test_chunker_that_has_changed(tiny: Any, long_document: Path, tmp_path: Path
         assert (first.passage, second.passage, second.text_from) == (long_document.read_text(), None, None)
 
 
-def test_start_of_a_passage(tiny: Any, long_document: Path, tmp_path: Path) -> None:
+def test_start_of_a_passage(tiny, long_document, tmp_path):
     model, text = tiny.model(), long_document.read_text()
     with open_bank(model, tmp_path / "b.mbc", keeps_text=True) as bank:
         list(ingest(model, bank, [long_document]))
@@ -104,9 +103,7 @@ def test_start_of_a_passage(tiny: Any, long_document: Path, tmp_path: Path) -> N
 
 
 @pytest.fixture
-def recoded(
-    tiny: Any, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> tuple[Any, MemoryBank, StandIn]:
+def recoded(tiny, folder, tmp_path, monkeypatch):
     """A model, a bank whose texts only a language model can decode, and that model."""
     model = tiny.retriever_reader("Nobody")
     for path in folder.glob("*.txt"):
@@ -120,14 +117,14 @@ def recoded(
     return model, bank, texts
 
 
-def test_slow_texts_are_decoded_together_and_only_if_no_file_has_them(recoded: Any, tiny: Any, folder: Path) -> None:
+def test_slow_texts_are_decoded_together_and_only_if_no_file_has_them(recoded, tiny, folder):
     model, bank, texts = recoded
     announced: list[int] = []
 
-    def passages(chunker: Chunker = model.chunker) -> Passages:
+    def passages(chunker=model.chunker):
         texts.decoded.clear()
         announced.clear()
-        return Passages(bank, chunker, lambda count: announced.append(count) or nullcontext())  # type: ignore[func-returns-value]
+        return Passages(bank, chunker, lambda count: announced.append(count) or nullcontext())
 
     with bank:
         chunks = range(bank.totals().chunks)
@@ -151,7 +148,7 @@ def test_slow_texts_are_decoded_together_and_only_if_no_file_has_them(recoded: A
         assert texts.decoded != []
 
 
-def test_a_question_decodes_texts_in_one_batch(recoded: Any, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_question_decodes_texts_in_one_batch(recoded, folder, monkeypatch):
     model, bank, texts = recoded
     shutil.rmtree(folder)
     with bank:
@@ -168,7 +165,7 @@ def test_a_question_decodes_texts_in_one_batch(recoded: Any, folder: Path, monke
     assert first and others and not any(others)
 
 
-def test_a_search_decodes_only_what_it_shows(recoded: Any, folder: Path) -> None:
+def test_a_search_decodes_only_what_it_shows(recoded, folder):
     model, bank, texts = recoded
     with bank:
         memory = Memory(bank, model)

@@ -1,17 +1,14 @@
 """Answers that a retriever-reader extracts, with a tiny encoder and a reader that finds given words."""
 
 import shutil
-from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mbc_engine import Memory, MemoryBank, ingest, open_bank
-from mbc_engine.answer import Source
 from mbc_engine.errors import BankError, ConfigError
 from mbc_engine.mini.span_reader import SpanReader
 from tests.conftest import SENTENCES
@@ -20,12 +17,12 @@ from tests.finder import random_head
 STORIES = [f"Story {number}. Nobody won." for number in range(8)]
 
 
-def without_origin(answer: Any) -> tuple[Any, ...]:
+def without_origin(answer):
     """An answer without where the text came from."""
     return answer.text, answer.confidence, [(own.path, own.share, own.sentence, own.passage) for own in answer.sources]
 
 
-def test_answer_with_its_sentence_and_file(tiny: Any, remember: Any, rows: Callable[..., Path]) -> None:
+def test_answer_with_its_sentence_and_file(tiny, remember, rows):
     texts = ["Hugo won. The bridge held.", "It rained. Ada moved\n to Aalen. Nobody won."]
     path = rows(texts)
     (answer,) = remember(tiny.retriever_reader("Aalen"), path).ask(["Where did Ada move?"])
@@ -36,12 +33,12 @@ def test_answer_with_its_sentence_and_file(tiny: Any, remember: Any, rows: Calla
     assert {source.part for source in answer.sources} == {"0", "1"}
 
 
-def test_answer_across_two_sentences(tiny: Any, remember: Any, rows: Callable[..., Path]) -> None:
+def test_answer_across_two_sentences(tiny, remember, rows):
     (answer,) = remember(tiny.retriever_reader("won. Ada"), rows(["It rained. Hugo won. Ada moved."])).ask(["Who?"])
     assert (answer.text, answer.sources[0].sentence) == ("won. Ada", "Hugo won. Ada moved.")
 
 
-def test_several_questions_on_a_line(tiny: Any, remember: Any, rows: Callable[..., Path]) -> None:
+def test_several_questions_on_a_line(tiny, remember, rows):
     memory = remember(tiny.retriever_reader("Aalen"), rows(["Ada moved to Aalen."]))
     one, both, none = memory.ask(["Where did Ada move?", "Where did Ada move? And who won?", ""])
     assert (one.text, one.items, none.question) == ("Aalen", (), "")
@@ -53,13 +50,13 @@ def test_several_questions_on_a_line(tiny: Any, remember: Any, rows: Callable[..
     assert len(both.sources) == 1
 
 
-def test_small_talk_is_answered_without_a_search(tiny: Any, remember: Any, rows: Callable[..., Path]) -> None:
+def test_small_talk_is_answered_without_a_search(tiny, remember, rows):
     thanks, where = remember(tiny.retriever_reader("Aalen"), rows(["Ada moved to Aalen."])).ask(["Thanks!", "Where?"])
     assert (thanks.text, thanks.sources, thanks.confidence) == ("You are welcome.", (), None)
     assert (where.text, len(where.sources)) == ("Aalen", 1)
 
 
-def test_passages_for_key_words(tiny: Any, remember: Any, rows: Callable[..., Path]) -> None:
+def test_passages_for_key_words(tiny, remember, rows):
     path = rows(["Ada moved to Aalen.", "Hugo moved to Delft."])
     (answer,) = remember(tiny.retriever_reader("Aalen"), path).ask(["ada moved"])
     assert (answer.text, answer.items) == ("Aalen", ())
@@ -71,7 +68,7 @@ TYPED = "Where did Ada's brother move?"
 
 
 @pytest.fixture(scope="module")
-def memory_of_sentences(tiny: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Memory]:
+def memory_of_sentences(tiny, tmp_path_factory):
     """A small bank with a reader that looks at the question."""
     folder = tmp_path_factory.mktemp("sentences")
     for number, text in enumerate(SENTENCES):
@@ -89,9 +86,7 @@ def memory_of_sentences(tiny: Any, tmp_path_factory: pytest.TempPathFactory) -> 
     st.sampled_from([" ", "  ", "\n"]),
     st.sampled_from("'\u2019"),
 )
-def test_capitals_spaces_and_question_marks_do_not_matter(
-    memory_of_sentences: Memory, case: Callable[[str], str], end: str, space: str, quote: str
-) -> None:
+def test_capitals_spaces_and_question_marks_do_not_matter(memory_of_sentences, case, end, space, quote):
     typed = case(TYPED.rstrip("?")).replace(" ", space).replace("'", quote) + end
     first, again = memory_of_sentences.ask([TYPED, typed], min_confidence=0)
     assert again.confidence.probability == pytest.approx(first.confidence.probability, rel=1e-5)
@@ -100,7 +95,7 @@ def test_capitals_spaces_and_question_marks_do_not_matter(
 
 
 @pytest.mark.parametrize("kind", ["mini", "paper"])
-def test_same_answers_without_the_files(tiny: Any, remember: Any, folder: Path, kind: str) -> None:
+def test_same_answers_without_the_files(tiny, remember, folder, kind):
     model = tiny.retriever_reader("Nobody", "north") if kind == "mini" else tiny.model()
     questions, memory = ["Who won?", "Where did it rain?"], remember(model, folder, keeps_text=True)
     before = memory.ask(questions)
@@ -117,7 +112,7 @@ def test_same_answers_without_the_files(tiny: Any, remember: Any, folder: Path, 
     assert states <= {("unchanged", "file"), ("changed", "bank")}
 
 
-def test_bank_without_text(tiny: Any, remember: Any, folder: Path) -> None:
+def test_bank_without_text(tiny, remember, folder):
     memory = remember(tiny.retriever_reader("Nobody"), folder, keeps_text=False)
     (answer,) = memory.ask(["Who won?"])
     assert (answer.text, answer.sources[0].text_from) == ("Nobody", "file")
@@ -127,7 +122,7 @@ def test_bank_without_text(tiny: Any, remember: Any, folder: Path) -> None:
     assert {source.passage for source in memory.search(["Who won?"])[0]} == {None}
 
 
-def test_withheld_answers_still_have_sources(tiny: Any, remember: Any, folder: Path) -> None:
+def test_withheld_answers_still_have_sources(tiny, remember, folder):
     model = tiny.retriever_reader("Nobody", perhaps=1.0)
     memory = remember(model, folder)
     (withheld,) = memory.ask(["Who won?"])
@@ -143,14 +138,12 @@ def test_withheld_answers_still_have_sources(tiny: Any, remember: Any, folder: P
     assert all(source.sentence == "Nobody won." for source in withheld.sources)
 
 
-def test_further_chunks_are_read_if_the_first_have_no_answer(
-    tiny: Any, remember: Any, rows: Callable[..., Path]
-) -> None:
+def test_further_chunks_are_read_if_the_first_have_no_answer(tiny, remember, rows):
     model = tiny.retriever_reader("Hugo", "Ada")
     memory = remember(model, rows([*STORIES[:4], "Story 4. Hugo won.", "Story 5. Ada won."]))
     ranked = [source.passage for source in memory.search(["Who won the race?"], top=6)[0]]  # all are equally likely
 
-    def read(passages: int, further: int) -> tuple[str | None, list[list[str]]]:
+    def read(passages, further):
         model.reader_settings = model.reader_settings.model_copy(update={"passages": passages, "further": further})
         model.reader.asked.clear()
         return memory.ask(["Who won the race?"])[0].text, [texts for _, texts in model.reader.asked]
@@ -162,9 +155,7 @@ def test_further_chunks_are_read_if_the_first_have_no_answer(
 
 
 @pytest.mark.parametrize("sources", [0, 2, 7])
-def test_four_chunks_are_read_however_many_are_shown(
-    tiny: Any, remember: Any, rows: Callable[..., Path], sources: int
-) -> None:
+def test_four_chunks_are_read_however_many_are_shown(tiny, remember, rows, sources):
     memory = remember(tiny.retriever_reader("Nobody"), rows(STORIES))
     (answer,) = memory.ask(["Who won the race?"], sources=sources)
     [(_, read)] = memory.model.reader.asked
@@ -173,9 +164,7 @@ def test_four_chunks_are_read_however_many_are_shown(
     assert [source.sentence for source in answer.sources[:4]] == ["Nobody won."] * min(sources, 4)
 
 
-def test_only_texts_that_are_read_or_shown_are_looked_up(
-    tiny: Any, remember: Any, rows: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_texts_that_are_read_or_shown_are_looked_up(tiny, remember, rows, monkeypatch):
     memory, chunks, texts_at = remember(tiny.retriever_reader("Nobody"), rows(STORIES)), [], MemoryBank.encoded_texts_at
     monkeypatch.setattr(
         MemoryBank, "encoded_texts_at", lambda bank, wanted: chunks.extend(wanted) or texts_at(bank, wanted)
@@ -186,7 +175,7 @@ def test_only_texts_that_are_read_or_shown_are_looked_up(
     assert len(chunks) == len(set(chunks)) == len({*read} | {source.passage for source in answer.sources}) == 5
 
 
-def test_a_document_is_named_once(tiny: Any, remember: Any, tmp_path: Path) -> None:
+def test_a_document_is_named_once(tiny, remember, tmp_path):
     path = tmp_path / "long.txt"
     path.write_text("".join(f"The old painter moved to place {number} in the spring. " for number in range(20)))
     memory = remember(tiny.retriever_reader("place 7"), path)
@@ -198,7 +187,7 @@ def test_a_document_is_named_once(tiny: Any, remember: Any, tmp_path: Path) -> N
     assert path.read_text()[source.start : source.start + len(source.passage)] == source.passage
 
 
-def test_shared_words_rank_first(tiny: Any, remember: Any, rows: Callable[..., Path]) -> None:
+def test_shared_words_rank_first(tiny, remember, rows):
     model, names = tiny.retriever_reader(), ["Adabo", "Brubo", "Clabo", "Daribo", "Edibo", "Felibo"]
     model.settings = model.settings.model_copy(update={"word_weight": 10.0})
     results = remember(model, rows([f"{name} moved to Aalen." for name in names])).search(
@@ -207,7 +196,7 @@ def test_shared_words_rank_first(tiny: Any, remember: Any, rows: Callable[..., P
     assert [source.part for (source,) in results] == list("012345")
 
 
-def test_the_same_text_in_several_places_is_one_source(tiny: Any, remember: Any, tmp_path: Path) -> None:
+def test_the_same_text_in_several_places_is_one_source(tiny, remember, tmp_path):
     folder = tmp_path / "copies"
     (folder / "sub").mkdir(parents=True)
     for name in ("a.txt", "sub/a.txt", "a.md", "b.txt"):
@@ -216,7 +205,7 @@ def test_the_same_text_in_several_places_is_one_source(tiny: Any, remember: Any,
     (folder / "c.txt").write_text("It rained in the north.")
     memory = remember(tiny.retriever_reader("Nobody"), folder)
 
-    def places(sources: Sequence[Source]) -> list[list[str]]:
+    def places(sources):
         names = ([source.path, *source.others] for source in sources)
         return sorted(sorted(Path(name).relative_to(folder).as_posix() for name in each) for each in names)
 
@@ -228,7 +217,7 @@ def test_the_same_text_in_several_places_is_one_source(tiny: Any, remember: Any,
     assert sum(source.share for source in answer.sources) == pytest.approx(1, abs=0.01)
 
 
-def test_codes_of_the_chunks_that_were_read(tiny: Any, folder: Path, tmp_path: Path) -> None:
+def test_codes_of_the_chunks_that_were_read(tiny, folder, tmp_path):
     model = tiny.retriever_reader("Nobody")
     with open_bank(model, tmp_path / "b.mbc") as bank:
         list(ingest(model, bank, [folder]))
@@ -240,7 +229,7 @@ def test_codes_of_the_chunks_that_were_read(tiny: Any, folder: Path, tmp_path: P
     assert not answer.codes[counts == 0].any()
 
 
-def test_read_modes_are_for_the_papers_method(tiny: Any, remember: Any, folder: Path) -> None:
+def test_read_modes_are_for_the_papers_method(tiny, remember, folder):
     memory = remember(tiny.retriever_reader("Nobody"), folder)
     with pytest.raises(ConfigError, match="--read does not apply"):
         memory.ask(["Who won?"], read_mode="flat")

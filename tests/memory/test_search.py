@@ -1,26 +1,23 @@
 """Passages found for queries, with a tiny model of the paper's method: the chunks that its read chooses."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from mbc_engine import Memory, Selection, ingest, open_bank, sources
-from mbc_engine.paper.mbc import MBC
 from mbc_engine.paper.memories import BankMemory
 
 QUERIES = ["Who won?", "Where did it rain?"]
 
 
 @pytest.fixture(scope="module")
-def model(tiny: Any) -> MBC:
+def model(tiny):
     return tiny.model("gpt2", "bert", "model.routing=true")
 
 
 @pytest.mark.parametrize("read_mode", ["flat", "hierarchical:2", "routed:1"])
-def test_passages_are_the_chunks_that_the_read_finds(model: MBC, folder: Path, tmp_path: Path, read_mode: str) -> None:
+def test_passages_are_the_chunks_that_the_read_finds(model, folder, tmp_path, read_mode):
     with open_bank(model, tmp_path / "b.mbc") as bank:
         list(ingest(model, bank, [folder]))
         results = Memory(bank, model).search(QUERIES, top=3, read_mode=read_mode)
@@ -36,7 +33,7 @@ def test_passages_are_the_chunks_that_the_read_finds(model: MBC, folder: Path, t
     assert {source.sentence for source in results[1]} == {"It rained in the north."}
 
 
-def test_several_passages_of_one_document(model: MBC, remember: Any, tmp_path: Path) -> None:
+def test_several_passages_of_one_document(model, remember, tmp_path):
     path = tmp_path / "long.txt"
     path.write_text(" ".join(f"Story number {number} was told in the north." for number in range(30)))
     memory = remember(model, path)
@@ -46,7 +43,7 @@ def test_several_passages_of_one_document(model: MBC, remember: Any, tmp_path: P
     assert [source.share for source in sources] == sorted((source.share for source in sources), reverse=True)
 
 
-def test_selection_and_missing_files(model: MBC, remember: Any, folder: Path) -> None:
+def test_selection_and_missing_files(model, remember, folder):
     memory = remember(model, folder)
     (folder / "1.txt").unlink()
     (sources,) = memory.search(QUERIES[:1], top=4, selection=Selection(exclude=("2.txt",)))
@@ -55,9 +52,7 @@ def test_selection_and_missing_files(model: MBC, remember: Any, folder: Path) ->
 
 
 @pytest.mark.parametrize(("most", "name", "state"), [(2, "0.txt", "gone"), (3, "2.txt", "unchanged")])
-def test_few_of_many_copies_are_looked_at(
-    model: MBC, remember: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int, name: str, state: str
-) -> None:
+def test_few_of_many_copies_are_looked_at(model, remember, tmp_path, monkeypatch, most, name, state):
     monkeypatch.setattr(sources, "_MOST_LOOKED_AT", most)
     copies = [tmp_path / "copies" / f"{number}.txt" for number in range(4)]
     copies[0].parent.mkdir()
@@ -70,7 +65,7 @@ def test_few_of_many_copies_are_looked_at(
     assert (Path(source.path).name, source.state, len(source.others)) == (name, state, 3)
 
 
-def test_line_of_a_sentence(model: MBC, remember: Any, tmp_path: Path) -> None:
+def test_line_of_a_sentence(model, remember, tmp_path):
     files = {
         "a.txt": "Ada moved.\n\nIt rained in\nthe north.",
         "windows.txt": "Ada left.\r\n\r\nIt rained in\r\nthe north.",
@@ -90,18 +85,16 @@ def test_line_of_a_sentence(model: MBC, remember: Any, tmp_path: Path) -> None:
     assert {source.line for source in sources if source.state == "changed"} == {None}
 
 
-def test_no_line_for_a_passage_that_a_file_has_twice(model: MBC, remember: Any, tmp_path: Path) -> None:
+def test_no_line_for_a_passage_that_a_file_has_twice(model, remember, tmp_path):
     (tmp_path / "rows.csv").write_text("text\nIt rained in the north all day.\nIt rained in the north\n")
     (sources,) = remember(model, tmp_path / "rows.csv").search(["Where did it rain?"], top=2)
     assert {source.part: source.line for source in sources} == {"row 1": 2, "row 2": None}
 
 
-def test_a_file_is_searched_for_a_line_once(
-    model: MBC, remember: Any, rows: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_is_searched_for_a_line_once(model, remember, rows, monkeypatch):
     path, opened, read_bytes = rows(["Ada moved."]), list[str](), Path.read_bytes
     memory = remember(model, path)
-    monkeypatch.setattr(Path, "read_bytes", lambda path: opened.append(path.name) or read_bytes(path))  # type: ignore[func-returns-value]
+    monkeypatch.setattr(Path, "read_bytes", lambda path: opened.append(path.name) or read_bytes(path))
     results = memory.search(["Who moved?", "Did Ada move?"])
     assert [source.line for (source,) in results] == [1, 1]
     assert opened == ["rows.jsonl"]

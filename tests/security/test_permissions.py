@@ -1,8 +1,6 @@
 """Who may read what mbc writes: what is private to a person is, whatever the umask says."""
 
 import os
-from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,27 +15,27 @@ from mbc_engine.runs.ingests import recorded
 
 
 @pytest.fixture(params=[0o000, 0o022], autouse=True)
-def umask(request: pytest.FixtureRequest) -> Iterator[int]:
+def umask(request):
     before = os.umask(request.param)
     yield request.param
     os.umask(before)
 
 
-def modes(folder: Path) -> dict[str, int]:
+def modes(folder):
     """The permissions of everything in a folder."""
     return {str(path.relative_to(folder)): path.stat().st_mode & 0o777 for path in folder.rglob("*")}
 
 
-def new_bank(path: Path) -> MemoryBank:
+def new_bank(path):
     return MemoryBank.create(path, ModelSignature("tiny", "aa", "bb"), CodeShape(1, 1, 4, per_position=False), 2)
 
 
-def item(number: int) -> StoredDocument:
+def item(number):
     origin = Origin(f"/{number}", "", None)
     return StoredDocument(f"{number:064x}", 1, 1, (origin,), np.zeros((1, 1, 1), np.uint16))
 
 
-def test_a_bank_is_private(tmp_path: Path) -> None:
+def test_a_bank_is_private(tmp_path):
     with new_bank(tmp_path / "own" / "memory.mbc") as bank:
         bank.put([item(1)])
         assert modes(tmp_path) == {
@@ -48,7 +46,7 @@ def test_a_bank_is_private(tmp_path: Path) -> None:
         }
 
 
-def test_a_banks_permissions_are_kept(tmp_path: Path) -> None:
+def test_a_banks_permissions_are_kept(tmp_path):
     path = tmp_path / "team.mbc"
     new_bank(path).close()
     path.chmod(0o664)
@@ -58,7 +56,7 @@ def test_a_banks_permissions_are_kept(tmp_path: Path) -> None:
     assert modes(tmp_path) == {"team.mbc": 0o664}
 
 
-def test_question_history_becomes_private(tmp_path: Path) -> None:
+def test_question_history_becomes_private(tmp_path):
     path = tmp_path / "mbc" / "questions.history"
     add_question(path, "Who?", limit=2)
     assert modes(tmp_path) == {"mbc": 0o700, "mbc/questions.history": 0o600}
@@ -69,14 +67,14 @@ def test_question_history_becomes_private(tmp_path: Path) -> None:
     assert read_questions(path, limit=2) == ["When?", "Why?"]
 
 
-def test_the_config_is_private(tmp_path: Path) -> None:
+def test_the_config_is_private(tmp_path):
     path = tmp_path / "mbc" / "config.toml"
     for name in ("bank", "model"):
         set_value(path, name, "x")
     assert modes(tmp_path) == {"mbc": 0o700, "mbc/config.toml": 0o600}
 
 
-def test_ingest_log_is_private(tmp_path: Path) -> None:
+def test_ingest_log_is_private(tmp_path):
     path = tmp_path / "mbc" / "activity" / "memory.jsonl"
     for _ in range(2):
         list(recorded([IngestStarted(1, 1)], path))
@@ -84,7 +82,7 @@ def test_ingest_log_is_private(tmp_path: Path) -> None:
     assert (found["mbc"], found["mbc/activity"], found["mbc/activity/memory.jsonl"]) == (0o700, 0o700, 0o600)
 
 
-def test_documents_of_clients_are_private(tmp_path: Path) -> None:
+def test_documents_of_clients_are_private(tmp_path):
     folder, document = DocumentFolder(tmp_path / "team.documents"), NewDocument(text="Ada moved.", name="ada")
     with folder.opened():
         for _ in range(2):
@@ -94,7 +92,7 @@ def test_documents_of_clients_are_private(tmp_path: Path) -> None:
     assert found[f"team.documents/{document.id}.jsonl"] == 0o600
 
 
-def test_weights_are_not_written_through_a_link(tmp_path: Path) -> None:
+def test_weights_are_not_written_through_a_link(tmp_path):
     other, path = tmp_path / "other", tmp_path / "model.safetensors"
     other.write_bytes(b"before")
     (tmp_path / "model.partial").symlink_to(other)

@@ -1,10 +1,7 @@
 """Who has access, and how much of a request is read."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, suppress
-from pathlib import Path
-from typing import Any
 
 import pytest
 import uvicorn
@@ -13,7 +10,7 @@ from uvicorn.server import ServerState
 from mbc_cli.http import server
 from mbc_cli.http.server import is_loopback, read_token
 from mbc_engine.errors import ConfigError
-from tests.cli.http.conftest import TOKEN, Serving
+from tests.cli.http.conftest import TOKEN
 
 ROUTES = (
     *(("POST", f"/v1/{name}") for name in ("chat/completions", "search", "documents")),
@@ -25,7 +22,7 @@ ROUTES = (
 @pytest.mark.parametrize(
     "authorization", [None, "", "Bearer", "Bearer ", f"Bearer {TOKEN}x", f"Basic {TOKEN}", TOKEN, "Bearer \xfc"]
 )
-async def test_only_health_needs_no_token(serving: Serving, authorization: str | None) -> None:
+async def test_only_health_needs_no_token(serving, authorization):
     running = serving(token=TOKEN)
     headers = {} if authorization is None else {"Authorization": authorization.encode("latin-1")}
     for method, path in ROUTES:
@@ -36,7 +33,7 @@ async def test_only_health_needs_no_token(serving: Serving, authorization: str |
     assert (await running.client.get("/health", headers=headers)).json() == {"status": "ok"}
 
 
-async def test_the_token_gives_access_under_any_host(serving: Serving) -> None:
+async def test_the_token_gives_access_under_any_host(serving):
     running = serving(token=TOKEN)
     headers = {"Authorization": f"bearer {TOKEN}", "Host": "memory.example", "Origin": "https://memory.example"}
     assert (await running.client.get("/v1/models", headers=headers)).status_code == 200
@@ -62,7 +59,7 @@ async def test_the_token_gives_access_under_any_host(serving: Serving) -> None:
         ("[", None, False),
     ],
 )
-async def test_local_access_without_a_token(serving: Serving, host: str, origin: str | None, is_allowed: bool) -> None:
+async def test_local_access_without_a_token(serving, host, origin, is_allowed):
     running = serving()
     headers = {"Host": host} | ({} if origin is None else {"Origin": origin})
     response = await running.client.get("/v1/models", headers=headers)
@@ -71,7 +68,7 @@ async def test_local_access_without_a_token(serving: Serving, host: str, origin:
     assert (await running.client.get("/health", headers=headers)).status_code == 200
 
 
-async def test_pages_of_an_allowed_origin_have_access(serving: Serving) -> None:
+async def test_pages_of_an_allowed_origin_have_access(serving):
     running, page = serving(origins=["http://localhost:3000"]), {"Origin": "http://localhost:3000"}
     asked = {**page, "Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization"}
     for response in (
@@ -82,12 +79,12 @@ async def test_pages_of_an_allowed_origin_have_access(serving: Serving) -> None:
     assert (await running.client.get("/v1/models", headers={"Origin": "http://localhost:3001"})).status_code == 403
 
 
-def test_loopback_addresses_are_recognised() -> None:
+def test_loopback_addresses_are_recognised():
     assert all(map(is_loopback, ("127.0.0.1", "127.9.9.9", "::1", "localhost")))
     assert not any(map(is_loopback, ("0.0.0.0", "10.0.0.1", "::", "example.org", "")))
 
 
-def test_a_token_comes_from_file_or_environment(tmp_path: Path) -> None:
+def test_a_token_comes_from_file_or_environment(tmp_path):
     file = tmp_path / "token"
     file.write_text(f"{TOKEN}\n")
     assert read_token(None, "127.0.0.1", {}) is None
@@ -98,7 +95,7 @@ def test_a_token_comes_from_file_or_environment(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["", "short", "has a space in it all", "h\xfclle-und-f\xfclle-0", "\x00" * 20])
-def test_an_invalid_token_is_not_shown(tmp_path: Path, content: str) -> None:
+def test_an_invalid_token_is_not_shown(tmp_path, content):
     file = tmp_path / "token"
     file.write_text(content)
     for arguments in ((file, "::", {}), (None, "::", {"MBC_TOKEN": content})):
@@ -109,12 +106,12 @@ def test_an_invalid_token_is_not_shown(tmp_path: Path, content: str) -> None:
         read_token(tmp_path / "missing", "::", {})
 
 
-async def _parts(number: int, size: int) -> AsyncIterator[bytes]:
+async def _parts(number, size):
     for _ in range(number):
         yield b" " * size
 
 
-async def test_a_body_is_counted_as_it_arrives(serving: Serving) -> None:
+async def test_a_body_is_counted_as_it_arrives(serving):
     running = serving(max_body=1000)
     question = '{"model": "tiny", "messages": [{"role": "user", "content": "Who?"}]}'
     for content, status in (
@@ -129,8 +126,8 @@ async def test_a_body_is_counted_as_it_arrives(serving: Serving) -> None:
     assert response.json()["error"]["code"] == "body_too_long"
 
 
-async def test_a_body_that_does_not_arrive_times_out(serving: Serving) -> None:
-    async def stalled() -> AsyncIterator[bytes]:
+async def test_a_body_that_does_not_arrive_times_out(serving):
+    async def stalled():
         yield b"{"
         await asyncio.Event().wait()
 
@@ -138,10 +135,10 @@ async def test_a_body_that_does_not_arrive_times_out(serving: Serving) -> None:
     assert (response.status_code, response.json()["error"]["code"]) == (408, "timeout")
 
 
-async def test_connections_without_headers_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_connections_without_headers_are_dropped(monkeypatch):
     monkeypatch.setattr(server, "CONNECTIONS_PER_ADDRESS", 3)
 
-    async def app(scope: Any, receive: Any, send: Any) -> None:
+    async def app(scope, receive, send):
         await send({"type": "http.response.start", "status": 204, "headers": []})
         await send({"type": "http.response.body"})
 
@@ -152,19 +149,19 @@ async def test_connections_without_headers_are_dropped(monkeypatch: pytest.Monke
     )
     async with listening, AsyncExitStack() as stack:
 
-        async def closed(writer: asyncio.StreamWriter) -> None:
+        async def closed(writer):
             writer.close()
             with suppress(ConnectionError):
                 await writer.wait_closed()
 
-        async def opened(seconds: float) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        async def opened(seconds):
             monkeypatch.setattr(server, "HEADER_SECONDS", seconds)
             reader, writer = await asyncio.open_connection(*listening.sockets[0].getsockname())
             stack.push_async_callback(closed, writer)
             writer.write(b"GET / HTTP/1.1\r\nHost: localhost\r\n")
             return reader, writer
 
-        async def is_closed(reader: asyncio.StreamReader) -> bool:
+        async def is_closed(reader):
             try:
                 return await reader.read() == b""
             except ConnectionResetError:  # what was sent was not read any more

@@ -3,21 +3,18 @@
 import asyncio
 import json
 import threading
-from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
 
-from mbc_engine.memory import Memory
-from tests.cli.http.conftest import Running, Serving, names
+from tests.cli.http.conftest import names
 from tests.needs import PATIENCE
 
 
 @asynccontextmanager
-async def busy(running: Running) -> AsyncIterator[None]:
+async def busy(running):
     """Keeps the model's thread busy, so that everything else waits."""
     started, may_end = threading.Event(), threading.Event()
 
-    def work() -> None:
+    def work():
         started.set()
         assert may_end.wait(PATIENCE)
 
@@ -29,12 +26,12 @@ async def busy(running: Running) -> AsyncIterator[None]:
         may_end.set()
 
 
-async def until_waiting(running: Running, number: int) -> None:
+async def until_waiting(running, number):
     while sum(not job.future.cancelled() for job in running.service._waiting) != number:
         await asyncio.sleep(0)
 
 
-async def test_waiting_requests_are_batched_and_limited(serving: Serving) -> None:
+async def test_waiting_requests_are_batched_and_limited(serving):
     running = serving(capacity=5)
     async with busy(running):
         asked = [asyncio.create_task(running.ask(f"Who {number}?")) for number in range(3)]
@@ -55,16 +52,16 @@ async def test_waiting_requests_are_batched_and_limited(serving: Serving) -> Non
     assert sorted(top for _, _, top in running.memory.queries) == [5, 7]
 
 
-async def test_work_of_clients_that_left_is_dropped(serving: Serving, real_memory: Memory) -> None:
+async def test_work_of_clients_that_left_is_dropped(serving, real_memory):
     running = serving(real_memory)
     async with busy(running):
         body = json.dumps({"text": "Ada moved."}).encode()
         messages = [{"type": "http.request", "body": body, "more_body": False}, {"type": "http.disconnect"}]
 
-        async def receive() -> Any:
+        async def receive():
             return messages.pop(0)
 
-        async def send(message: Any) -> None: ...
+        async def send(message): ...
 
         headers = [(b"content-type", b"application/json")]
         scope = {"type": "http", "method": "POST", "path": "/v1/documents", "query_string": b"", "headers": headers}

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from collections.abc import Callable
 from typing import Any
 
 import openai
@@ -11,15 +10,14 @@ import pytest
 from mbc_engine.answer import Confidence
 from mbc_engine.bank import Selection
 from mbc_engine.errors import BankBusy, BankError, ModelMismatch, NothingToRead
-from mbc_engine.memory import Memory
-from tests.cli.http.conftest import TOKEN, Serving
+from tests.cli.http.conftest import TOKEN
 from tests.cli.stub_memory import answer, source
 from tests.needs import PATIENCE
 
 SOURCE = source(passage="Ada moved to Aalen. All of it.", state="gone", text_from="bank")
 
 
-def events(text: str) -> list[Any]:
+def events(text):
     """The events of a stream, parsed, except `[DONE]`."""
     lines = text.split("\n\n")
     assert lines.pop() == ""
@@ -28,11 +26,11 @@ def events(text: str) -> list[Any]:
     return [event if event == "[DONE]" else json.loads(event) for event in data]
 
 
-def contents(chunks: list[Any]) -> list[str]:
+def contents(chunks):
     return [chunk["choices"][0]["delta"]["content"] for chunk in chunks]
 
 
-async def test_last_question_is_completed(serving: Serving) -> None:
+async def test_last_question_is_completed(serving):
     running = serving()
     running.memory.reply = lambda question: answer("Aalen", SOURCE)
     image = [{"type": "image_url", "image_url": {"url": "data:"}}, {"type": "text", "text": "Where did Ada move?"}]
@@ -54,7 +52,7 @@ async def test_last_question_is_completed(serving: Serving) -> None:
     assert "passage" not in first
 
 
-async def test_options_of_a_request(serving: Serving) -> None:
+async def test_options_of_a_request(serving):
     running = serving()
     options = {"sources": 20, "read": "routed:3", "half_life": "4w", "exclude": ["*.csv"], "write": True}
     assert (await running.ask(max_tokens=40, mbc=options)).status_code == 200
@@ -66,14 +64,14 @@ async def test_options_of_a_request(serving: Serving) -> None:
     assert second.selection == Selection()
 
 
-async def test_what_other_servers_accept_is_accepted(serving: Serving) -> None:
+async def test_what_other_servers_accept_is_accepted(serving):
     running = serving()
     tool = {"type": "function", "function": {"name": "f"}}
     assert (await running.ask(max_tokens=-1, temperature=None, tools=[tool], tool_choice="auto")).status_code == 200
     assert running.memory.batches[0][1].max_new_tokens is None
 
 
-async def test_a_written_answer_knows_the_turn_before(serving: Serving) -> None:
+async def test_a_written_answer_knows_the_turn_before(serving):
     running = serving()
     said = ["Where is Ada?", "Perhaps: Aalen", "Where is Hugo?", "Not in this memory.", "Who knows?"]
     for count in (1, 3, 5):
@@ -115,9 +113,7 @@ QUESTION, SEARCH = "/v1/chat/completions", "/v1/search"
         (SEARCH, {"query": "x", "sources": 3}, "sources", "not permitted"),
     ],
 )
-async def test_an_invalid_request_is_refused_in_a_line(
-    serving: Serving, path: str, fields: dict[str, Any], param: str | None, message: str
-) -> None:
+async def test_an_invalid_request_is_refused_in_a_line(serving, path, fields, param, message):
     body = {"model": "tiny", "messages": [{"role": "user", "content": "Who?"}], **fields}
     response = await serving().client.post(path, json=body if path == QUESTION else fields)
     error = response.json()["error"]
@@ -127,7 +123,7 @@ async def test_an_invalid_request_is_refused_in_a_line(
     assert "\n" not in error["message"]
 
 
-async def test_only_the_served_model_is_found(serving: Serving) -> None:
+async def test_only_the_served_model_is_found(serving):
     running = serving()
     for response in (await running.ask(model="gpt-4"), await running.client.get("/v1/models/gpt-4")):
         assert (response.status_code, response.json()["error"]["code"]) == (404, "model_not_found")
@@ -137,7 +133,7 @@ async def test_only_the_served_model_is_found(serving: Serving) -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[" * 100_000, b"\xff", b"1" * 5000, b"null", b'"x"'])
-async def test_invalid_json_is_refused(serving: Serving, body: bytes) -> None:
+async def test_invalid_json_is_refused(serving, body):
     running = serving()
     for path in ("/v1/chat/completions", "/v1/documents"):
         response = await running.client.post(path, content=body, headers={"Content-Type": "application/json"})
@@ -150,7 +146,7 @@ async def test_invalid_json_is_refused(serving: Serving, body: bytes) -> None:
 @pytest.mark.parametrize(
     ("method", "path", "status"), [("GET", "/v1/nothing", 404), ("PUT", "/v1/models", 405), ("GET", "/docs", 404)]
 )
-async def test_unknown_routes(serving: Serving, method: str, path: str, status: int) -> None:
+async def test_unknown_routes(serving, method, path, status):
     response = await serving().client.request(method, path)
     assert response.status_code == status
     assert set(response.json()["error"]) == {"message", "type", "param", "code"}
@@ -159,7 +155,7 @@ async def test_unknown_routes(serving: Serving, method: str, path: str, status: 
 @pytest.mark.parametrize(
     ("path", "methods"), [("documents", "GET, POST"), ("documents/ab", "DELETE, GET"), ("search", "POST")]
 )
-async def test_allowed_methods(serving: Serving, path: str, methods: str) -> None:
+async def test_allowed_methods(serving, path, methods):
     response = await serving().client.put(f"/v1/{path}")
     assert (response.status_code, response.headers["Allow"]) == (405, methods)
 
@@ -175,7 +171,7 @@ async def test_allowed_methods(serving: Serving, path: str, methods: str) -> Non
     ],
 )
 @pytest.mark.parametrize("stream", [False, True])
-async def test_errors_of_the_memory(serving: Serving, error: Exception, status: int, code: str, stream: bool) -> None:
+async def test_errors_of_the_memory(serving, error, status, code, stream):
     running = serving()
     running.memory.problem = error
     response = await running.ask(stream=stream)
@@ -188,7 +184,7 @@ async def test_errors_of_the_memory(serving: Serving, error: Exception, status: 
     assert (await running.ask()).status_code == 200
 
 
-async def test_stream(serving: Serving) -> None:
+async def test_stream(serving):
     running = serving()
     running.memory.reply = lambda question: answer("Ada moved. ", SOURCE, extracted="Ada", written_by="tiny-chat")
     response = await running.ask(stream=True, stream_options={"include_usage": True})
@@ -204,7 +200,7 @@ async def test_stream(serving: Serving) -> None:
 
 @pytest.mark.parametrize(("text", "content"), [("Aalen", "Aalen"), ("", "(no answer)"), (None, "Not in this memory.")])
 @pytest.mark.parametrize("stream", [False, True])
-async def test_extracted_answer_is_one_chunk(serving: Serving, text: str | None, content: str, stream: bool) -> None:
+async def test_extracted_answer_is_one_chunk(serving, text, content, stream):
     running = serving()
     running.memory.streams = False
     running.memory.reply = lambda question: answer(text, SOURCE, confidence=Confidence(0.08, "low"))
@@ -221,8 +217,8 @@ async def test_extracted_answer_is_one_chunk(serving: Serving, text: str | None,
 @pytest.mark.parametrize(
     ("failure", "code"), [(BankBusy("Another writes."), "bank_busy"), (ZeroDivisionError("secret"), "unexpected")]
 )
-async def test_error_within_a_stream(serving: Serving, failure: Exception, code: str) -> None:
-    def ask(questions: list[str], options: Any, *, on_token: Callable[[str], None]) -> Any:
+async def test_error_within_a_stream(serving, failure, code):
+    def ask(questions, options, *, on_token):
         on_token(" Ada ")
         asyncio.run_coroutine_threadsafe(asyncio.sleep(0), loop).result(PATIENCE)
         raise failure
@@ -235,7 +231,7 @@ async def test_error_within_a_stream(serving: Serving, failure: Exception, code:
     assert running.crashes == ([failure] if code == "unexpected" else [])
 
 
-async def test_health_while_shutting_down(serving: Serving) -> None:
+async def test_health_while_shutting_down(serving):
     running = serving()
     await asyncio.wrap_future(running.service.close())
     health = await running.client.get("/health")
@@ -245,7 +241,7 @@ async def test_health_while_shutting_down(serving: Serving) -> None:
         assert response.headers["retry-after"] == "1"
 
 
-async def test_a_search_replies_whole_passages(serving: Serving) -> None:
+async def test_a_search_replies_whole_passages(serving):
     running = serving()
     running.memory.passages = (SOURCE, source("/notes/bruno.md", "Bruno moved."))
     body = {"query": " Where did Ada go? ", "top": 1, "only": ["*.txt"]}
@@ -257,7 +253,7 @@ async def test_a_search_replies_whole_passages(serving: Serving) -> None:
     assert (ada["passage"], ada["words"], ada["line"]) == (SOURCE.passage, ["Ada"], SOURCE.line)
 
 
-async def test_openai_client(serving: Serving, real_memory: Memory) -> None:
+async def test_openai_client(serving, real_memory):
     running = serving(real_memory, token=TOKEN)
     client = openai.AsyncOpenAI(
         base_url="http://127.0.0.1:8377/v1", api_key=TOKEN, max_retries=0, http_client=running.client

@@ -1,7 +1,6 @@
 """Documents go to files first and then to the bank, whatever fails in between."""
 
 import shutil
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +11,6 @@ from mbc_cli.http.documents import ClientDocuments, DocumentFolder, NewDocument
 from mbc_engine import open_bank
 from mbc_engine.bank import MemoryBank
 from mbc_engine.errors import BankError
-from mbc_engine.memory import Memory
-from mbc_engine.paper.mbc import MBC
 from mbc_engine.text import reader
 from tests.cli.http.conftest import names
 
@@ -24,7 +21,7 @@ ADA, BRUNO = (
 
 
 @pytest.fixture
-def documents(real_memory: Memory, home: Path) -> Iterator[ClientDocuments]:
+def documents(real_memory, home):
     with DocumentFolder(home / "b.documents").opened() as folder, real_memory:
         documents = ClientDocuments(real_memory, folder)
         documents.sync()
@@ -32,10 +29,10 @@ def documents(real_memory: Memory, home: Path) -> Iterator[ClientDocuments]:
 
 
 @pytest.fixture
-def replace_bank(tiny_model: MBC, home: Path) -> Callable[..., None]:
+def replace_bank(tiny_model, home):
     """Puts another bank, by default a new one, at the path of the one that is open."""
 
-    def replace(other: Path = home / "new.mbc") -> None:
+    def replace(other=home / "new.mbc"):
         with open_bank(tiny_model, other):
             pass
         for suffix in ("-wal", "-shm"):
@@ -45,23 +42,23 @@ def replace_bank(tiny_model: MBC, home: Path) -> Callable[..., None]:
     return replace
 
 
-def digests() -> set[str]:
+def digests():
     with MemoryBank.open(Path("b.mbc"), read_only=True) as bank:
         return {document.digest for document in bank.documents()}
 
 
-def fail(*_: Any) -> Any:
+def fail(*_):
     raise BankError("The disk is full.")
 
 
 class Killed(BaseException): ...
 
 
-def kill(*_: Any) -> Any:
+def kill(*_):
     raise Killed
 
 
-def test_last_change_of_a_batch_wins(documents: ClientDocuments) -> None:
+def test_last_change_of_a_batch_wins(documents):
     later = NewDocument(text="Ada moved to Cadiz.", name="ada")
     added, first_removal, second_removal, replaced, unknown = documents.change(
         [[ADA, BRUNO], BRUNO.id, BRUNO.id, [later], "../x"]
@@ -74,7 +71,7 @@ def test_last_change_of_a_batch_wins(documents: ClientDocuments) -> None:
 
 
 @pytest.mark.parametrize("step", ["sync", "bank"])
-def test_kill_between_steps_is_repaired(documents: ClientDocuments, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
+def test_kill_between_steps_is_repaired(documents, monkeypatch, step):
     documents.change([[ADA]])
     target, name = (module, "_sync") if step == "sync" else (documents, "_update_bank")
     with monkeypatch.context() as patch:
@@ -88,12 +85,7 @@ def test_kill_between_steps_is_repaired(documents: ClientDocuments, monkeypatch:
 
 
 @pytest.mark.parametrize("is_replaced", [False, True])
-def test_failed_change_is_repeated_with_the_next(
-    documents: ClientDocuments,
-    replace_bank: Callable[..., None],
-    monkeypatch: pytest.MonkeyPatch,
-    is_replaced: bool,
-) -> None:
+def test_failed_change_is_repeated_with_the_next(documents, replace_bank, monkeypatch, is_replaced):
     with monkeypatch.context() as patch:
         patch.setattr(MemoryBank, "put", fail)
         with pytest.raises(BankError, match="full"):
@@ -106,15 +98,13 @@ def test_failed_change_is_repeated_with_the_next(
 
 
 @pytest.mark.parametrize("method", ["write", "remove"])
-def test_unwritable_file_blocks_no_other(
-    documents: ClientDocuments, monkeypatch: pytest.MonkeyPatch, method: str
-) -> None:
+def test_unwritable_file_blocks_no_other(documents, monkeypatch, method):
     change: Any = [ADA] if method == "write" else ADA.id
     work = getattr(documents.folder, method)
     if method == "remove":
         documents.change([[ADA]])
 
-    def refuse(given: Any) -> Any:
+    def refuse(given):
         if given == change:
             raise OSError(28, "No space left on device")
         return work(given)
@@ -127,9 +117,7 @@ def test_unwritable_file_blocks_no_other(
     assert names() == (["bruno"] if method == "write" else ["ada", "bruno"])
 
 
-def test_documents_follow_a_bank_that_is_replaced(
-    documents: ClientDocuments, replace_bank: Callable[..., None], home: Path
-) -> None:
+def test_documents_follow_a_bank_that_is_replaced(documents, replace_bank, home):
     documents.change([[ADA]])
     replace_bank()
     assert documents.current_memory() is documents.memory and names() == ["ada"]
@@ -145,10 +133,10 @@ def test_documents_follow_a_bank_that_is_replaced(
     assert names() == []
 
 
-def test_unreadable_document_is_retried(documents: ClientDocuments, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreadable_document_is_retried(documents, monkeypatch):
     open_file = reader.open_file
 
-    def refuse(path: Path) -> Any:
+    def refuse(path):
         if path == documents.folder.file(ADA.id):
             raise OSError(24, "Too many open files")
         return open_file(path)

@@ -3,7 +3,6 @@
 import json
 import os
 import stat
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,7 @@ from mbc_engine.text import Document, read_file
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Iterator[DocumentFolder]:
+def folder(tmp_path):
     (tmp_path / "documents").mkdir(mode=0o755)
     with DocumentFolder(tmp_path / "documents").opened() as folder:
         yield folder
@@ -30,7 +29,7 @@ def folder(tmp_path: Path) -> Iterator[DocumentFolder]:
     name=st.none() | st.text(st.characters(), min_size=1, max_size=200) | st.sampled_from(["../x", "a/b", "\x1b[2J"]),
     date=st.none() | st.dates().map(str),
 )
-def test_the_engine_reads_what_was_written(folder: DocumentFolder, text: str, name: str | None, date: str) -> None:
+def test_the_engine_reads_what_was_written(folder, text, name, date):
     try:
         document = NewDocument(text=text, name=name, date=date)
     except ValidationError:
@@ -46,14 +45,14 @@ def test_the_engine_reads_what_was_written(folder: DocumentFolder, text: str, na
     assert folder.ids() == []
 
 
-def test_document_ids() -> None:
+def test_document_ids():
     assert NewDocument(text=" Ada moved. ") == NewDocument(text="Ada moved.")
     assert NewDocument(text="Ada moved.", date="2024-05-01").id == NewDocument(text="Ada moved.").id
     assert NewDocument(text="Ada moved.").id != NewDocument(text="Bruno moved.").id
     assert NewDocument(text="Ada moved.", name="who").id == NewDocument(text="Bruno moved.", name="who").id
 
 
-def test_a_folder_in_use_is_private_and_locked(folder: DocumentFolder) -> None:
+def test_a_folder_in_use_is_private_and_locked(folder):
     document = NewDocument(text="Ada moved.")
     folder.write([document])
     assert folder.path.stat().st_mode & 0o777 == 0o700
@@ -62,7 +61,7 @@ def test_a_folder_in_use_is_private_and_locked(folder: DocumentFolder) -> None:
         pass
 
 
-def test_a_folder_of_other_files_stays_as_it_is(tmp_path: Path) -> None:
+def test_a_folder_of_other_files_stays_as_it_is(tmp_path):
     (tmp_path / "notes").mkdir(mode=0o755)
     (tmp_path / "notes" / "ada.txt").write_text("Ada")
     with pytest.raises(ConfigError, match="files other than"), DocumentFolder(tmp_path / "notes").opened():
@@ -70,7 +69,7 @@ def test_a_folder_of_other_files_stays_as_it_is(tmp_path: Path) -> None:
     assert (tmp_path / "notes").stat().st_mode & 0o777 == 0o755
 
 
-def test_half_written_files_are_removed(tmp_path: Path) -> None:
+def test_half_written_files_are_removed(tmp_path):
     folder = DocumentFolder(tmp_path / "documents")
     with folder.opened():
         with atomic_write(folder.file("a" * 32)):
@@ -81,26 +80,26 @@ def test_half_written_files_are_removed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("id", ["", "..", "../../etc/passwd", "a" * 31, "A" * 32, f"{'a' * 32}\n", "bank-" + "a" * 32])
-def test_an_invalid_id_leads_nowhere(folder: DocumentFolder, id: str) -> None:
+def test_an_invalid_id_leads_nowhere(folder, id):
     assert folder.read(id) is None
     assert not folder.remove(id)
 
 
 @pytest.mark.parametrize("content", ["", "[1]", '{"id": "a"}', json.dumps({"id": 1, "text": [], "date": 3})])
-def test_a_damaged_file_is_no_document(folder: DocumentFolder, content: str) -> None:
+def test_a_damaged_file_is_no_document(folder, content):
     folder.file("a" * 32).write_text(content)
     assert folder.read("a" * 32) is None
 
 
-def test_writes_are_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_writes_are_synced(tmp_path, monkeypatch):
     steps: list[str] = []
     fsync, rename = os.fsync, Path.replace
 
-    def recording_fsync(descriptor: int) -> None:
+    def recording_fsync(descriptor):
         steps.append("folder" if stat.S_ISDIR(os.fstat(descriptor).st_mode) else "file")
         fsync(descriptor)
 
-    def recording_rename(path: Path, target: Path) -> Path:
+    def recording_rename(path, target):
         steps.append("rename")
         return rename(path, target)
 

@@ -1,25 +1,21 @@
 """Documents that clients send: added, listed, found by questions, and removed."""
 
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from mbc_cli.http.documents import NewDocument
 from mbc_engine import ingest, open_bank
-from mbc_engine.memory import Memory
-from mbc_engine.paper.mbc import MBC
-from tests.cli.http.conftest import Running, Serving, names
+from tests.cli.http.conftest import names
 
 
 @pytest.fixture
-def running(serving: Serving, real_memory: Memory) -> Running:
+def running(serving, real_memory):
     """A server of an empty memory of the tiny model."""
     return serving(real_memory)
 
 
-async def test_a_document_is_in_the_bank_and_in_a_file(running: Running, home: Path) -> None:
+async def test_a_document_is_in_the_bank_and_in_a_file(running, home):
     response = await running.add({"text": "Ada moved to Aalen.", "name": "ada", "date": "1989-05-03"})
     assert response.status_code == 201
     document = response.json()
@@ -40,7 +36,7 @@ async def test_a_document_is_in_the_bank_and_in_a_file(running: Running, home: P
     assert fetched == {**document, "text": "Ada moved to Aalen."}
 
 
-async def test_pages(running: Running) -> None:
+async def test_pages(running):
     response = await running.add([{"text": f"Story {number}.", "name": f"s{number}"} for number in range(5)])
     assert response.status_code == 201
     assert [document["name"] for document in response.json()["data"]] == ["s0", "s1", "s2", "s3", "s4"]
@@ -58,7 +54,7 @@ async def test_pages(running: Running) -> None:
     assert ([document["id"] for document in page["data"]], page["has_more"]) == ([ids[0], ids[2]], True)
 
 
-async def test_a_document_replaces_one_of_its_name(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_document_replaces_one_of_its_name(running, monkeypatch):
     monkeypatch.setattr("mbc_engine.text.decoding.PIECE_BYTES", 32)
     long = (await running.add({"text": "Ada moved to Aalen in spring.\n" * 3, "name": "ada"})).json()
     assert (long["name"], long["chunks"], long["state"]) == ("ada", 3, "memorised")
@@ -71,7 +67,7 @@ async def test_a_document_replaces_one_of_its_name(running: Running, monkeypatch
     assert (await running.client.get("/v1/bank")).json()["documents"] == 2
 
 
-async def test_a_removed_document_is_gone_from_both(running: Running, home: Path) -> None:
+async def test_a_removed_document_is_gone_from_both(running, home):
     ids = [(await running.add({"text": f"Story {name}."})).json()["id"] for name in "ab"]
     response = await running.client.delete(f"/v1/documents/{ids[0]}")
     deleted = {"id": ids[0], "object": "document.deleted", "deleted": True}
@@ -83,7 +79,7 @@ async def test_a_removed_document_is_gone_from_both(running: Running, home: Path
     assert len(names()) == 1
 
 
-async def test_unknown_ids_are_not_found(running: Running) -> None:
+async def test_unknown_ids_are_not_found(running):
     await running.add({"text": "Ada moved.", "name": "../../b"})
     for id in ("..%2F..%2Fb", "%2e%2e", "bank-..%2Fb", "bank-", "a" * 32, "bank-" + "a" * 32, "x" * 300):
         for method in ("GET", "DELETE"):
@@ -91,9 +87,7 @@ async def test_unknown_ids_are_not_found(running: Running) -> None:
     assert names() == ["../../b"]
 
 
-async def test_ingested_documents_are_read_only(
-    serving: Serving, real_memory: Memory, tiny_model: MBC, home: Path
-) -> None:
+async def test_ingested_documents_are_read_only(serving, real_memory, tiny_model, home):
     (home / "notes").mkdir()
     (home / "notes" / "ada.txt").write_text("Ada moved to Aalen. Secret.")
     with open_bank(tiny_model, home / "b.mbc") as bank:
@@ -128,14 +122,12 @@ async def test_ingested_documents_are_read_only(
         ("a", None),
     ],
 )
-async def test_an_invalid_document_is_refused(serving: Serving, body: Any, param: str | None) -> None:
+async def test_an_invalid_document_is_refused(serving, body, param):
     response = await serving().add(body)
     assert (response.status_code, response.json()["error"]["param"]) == (400, param)
 
 
-async def test_a_bank_without_sources_takes_no_documents(
-    serving: Serving, real_memory: Memory, tiny_model: MBC, home: Path
-) -> None:
+async def test_a_bank_without_sources_takes_no_documents(serving, real_memory, tiny_model, home):
     with open_bank(tiny_model, home / "b.mbc", keeps_origins=False):
         pass
     response = await serving(real_memory).add({"text": "Ada moved."})

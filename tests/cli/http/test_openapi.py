@@ -1,12 +1,9 @@
 """The OpenAPI description is true: requests generated from it get what it promises."""
 
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from tests.cli.http.conftest import AUTHORISED, TOKEN, Serving
+from tests.cli.http.conftest import AUTHORISED, TOKEN
 
 ROUTES = (
     *(f"POST /v1/{name}" for name in ("chat/completions", "search", "documents")),
@@ -18,7 +15,7 @@ WITHOUT_PARAMETERS = ("GET /v1/models", "GET /v1/bank", "GET /health")
 @pytest.mark.slow
 @pytest.mark.parametrize("route", ROUTES)
 @pytest.mark.parametrize("mode", ["positive", "negative"])
-def test_generated_requests(shared_server: Any, rounds: Callable[..., int], route: str, mode: str) -> None:
+def test_generated_requests(shared_server, rounds, route, mode):
     import schemathesis  # slow to import, in every process that collects tests
     from schemathesis.specs.openapi.checks import negative_data_rejection, positive_data_acceptance
 
@@ -31,13 +28,13 @@ def test_generated_requests(shared_server: Any, rounds: Callable[..., int], rout
 
     @given(case=api[path][method].as_strategy(generation_mode=schemathesis.GenerationMode(mode)))
     @settings(max_examples=rounds(full=200, reduced=20), suppress_health_check=list(HealthCheck))
-    def check(case: Any) -> None:
+    def check(case):
         case.call_and_validate(headers=AUTHORISED, excluded_checks=excluded)
 
     check()
 
 
-async def test_description_has_errors_token_and_stream(serving: Serving) -> None:
+async def test_description_has_errors_token_and_stream(serving):
     running = serving(token=TOKEN)
     response = await running.client.get("/openapi.json", headers=AUTHORISED)
     operations = {

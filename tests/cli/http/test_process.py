@@ -7,25 +7,22 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
 
-from tests.cli.http.conftest import AUTHORISED, TOKEN, Start, names
+from tests.cli.http.conftest import AUTHORISED, TOKEN, names
 from tests.needs import PATIENCE
 
 pytestmark = pytest.mark.slow
 
 
-def question(text: str) -> dict[str, Any]:
+def question(text):
     return {"model": "tiny", "messages": [{"role": "user", "content": text}], "max_tokens": 16}
 
 
-def test_a_folder_of_documents_has_one_server(shared_server: Any) -> None:
+def test_a_folder_of_documents_has_one_server(shared_server):
     command = [sys.executable, "-m", "mbc_cli", "serve", "--bank", "b.mbc", "--port", "0"]
     refused = subprocess.run(command, capture_output=True, text=True, cwd=shared_server.folder, timeout=PATIENCE)
     assert (refused.returncode, refused.stdout) == (2, "")
@@ -33,7 +30,7 @@ def test_a_folder_of_documents_has_one_server(shared_server: Any) -> None:
     assert shared_server.process.poll() is None
 
 
-def test_access_log_is_sanitised(shared_server: Any) -> None:
+def test_access_log_is_sanitised(shared_server):
     httpx.get(f"{shared_server.url}/%1b[31m", headers=AUTHORISED)
     assert "server" not in httpx.get(f"{shared_server.root}/health").headers
     code, stderr = shared_server.end()
@@ -43,12 +40,12 @@ def test_access_log_is_sanitised(shared_server: Any) -> None:
     assert TOKEN not in stderr
 
 
-def test_shutdown_finishes_requests(start: Start, home: Path) -> None:
+def test_shutdown_finishes_requests(start, home):
     server = start()
     statuses: list[int] = []
     has_responded = threading.Event()
 
-    def add(batch: int) -> None:
+    def add(batch):
         documents = [{"text": f"Story {number} of {batch}.", "name": f"{batch}-{number}"} for number in range(20)]
         try:
             statuses.append(httpx.post(f"{server.url}/documents", json=documents, timeout=PATIENCE).status_code)
@@ -68,7 +65,7 @@ def test_shutdown_finishes_requests(start: Start, home: Path) -> None:
     assert not (home / "b.mbc-wal").exists()
 
 
-def test_a_second_interrupt_ends_it_at_once(start: Start, home: Path) -> None:
+def test_a_second_interrupt_ends_it_at_once(start, home):
     server = start()
     with socket.create_connection(("127.0.0.1", int(server.root.rpartition(":")[2]))) as half_sent:
         half_sent.sendall(b"POST /v1/documents HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99\r\n\r\n{")
@@ -84,7 +81,7 @@ def test_a_second_interrupt_ends_it_at_once(start: Start, home: Path) -> None:
 class Client(threading.Thread):
     """Adds, asks and removes until the server is gone; remembers the ids of what was acknowledged, by name."""
 
-    def __init__(self, url: str, number: int) -> None:
+    def __init__(self, url, number):
         super().__init__()
         self.url, self.number = url, number
         self.added: dict[str, str] = {}
@@ -93,7 +90,7 @@ class Client(threading.Thread):
         self.asked = 0
         self.error: Exception | None = None
 
-    def run(self) -> None:
+    def run(self):
         with httpx.Client(timeout=PATIENCE) as http:
             try:
                 for turn in range(10_000):
@@ -103,7 +100,7 @@ class Client(threading.Thread):
             except httpx.HTTPStatusError as error:
                 self.error = error
 
-    def change(self, http: httpx.Client, turn: int) -> None:
+    def change(self, http, turn):
         name = f"{self.number}-{turn}"
         document = {"name": name, "text": f"Client {self.number} says {turn}."}
         self.unsure.add(name)
@@ -119,7 +116,7 @@ class Client(threading.Thread):
             self.removed.add(first)
 
 
-def test_kills_lose_nothing_acknowledged(start: Start, rounds: Callable[..., int], home: Path) -> None:
+def test_kills_lose_nothing_acknowledged(start, rounds, home):
     added: dict[str, str] = {}
     removed: set[str] = set()
     unsure: set[str] = set()

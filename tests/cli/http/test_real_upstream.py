@@ -3,9 +3,7 @@
 import json
 import subprocess
 import time
-from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
-from pathlib import Path
 from shutil import which
 from socket import create_server
 from typing import Any
@@ -30,7 +28,7 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def served(chat_lm: Path) -> Iterator[str]:
+def served(chat_lm):
     """The address of a server with one language model."""
     with closing(create_server(("127.0.0.1", 0))) as free:
         port = free.getsockname()[1]
@@ -48,7 +46,7 @@ def served(chat_lm: Path) -> Iterator[str]:
             process.terminate()
 
 
-def greedy(folder: Path, said: str, most: int) -> str:
+def greedy(folder, said, most):
     """What the model replies, computed here."""
     tokenizer: Any = AutoTokenizer.from_pretrained(folder)
     turns = [{"role": "user", "content": said}]
@@ -59,7 +57,7 @@ def greedy(folder: Path, said: str, most: int) -> str:
     return str(tokenizer.decode(made[0, given["input_ids"].shape[1] :], skip_special_tokens=True))
 
 
-def test_a_served_model_writes(served: str, chat_lm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_served_model_writes(served, chat_lm, monkeypatch):
     monkeypatch.setattr("mbc_engine.lm.chat._THINKING_TOKENS", 0)
     pieces: list[str] = []
     lm = open_chat(f"{served}#{chat_lm}")
@@ -68,9 +66,7 @@ def test_a_served_model_writes(served: str, chat_lm: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("streams", [False, True])
-async def test_its_replies_pass_through(
-    served: str, chat_lm: Path, serving: Callable[..., Any], *, streams: bool
-) -> None:
+async def test_its_replies_pass_through(served, chat_lm, serving, *, streams):
     running = serving(upstream=(upstream := Upstream(served)))
     running.memory.passages = (source(passage=None),)  # none to give
     turns = [{"role": "user", "content": QUESTION}]

@@ -8,8 +8,7 @@ import httpx
 import pytest
 
 from mbc_cli.http.upstream import Upstream
-from mbc_engine.memory import Memory
-from tests.cli.http.conftest import NAME, Serving, names
+from tests.cli.http.conftest import NAME, names
 from tests.cli.stub_memory import source
 
 URL = "http://other.example/v1"
@@ -23,14 +22,14 @@ TEXT = (
 class Other:
     """A scripted server; `received` are the bodies of requests, `replies` what it says, the last one again and again."""
 
-    def __init__(self, *replies: str, status: int = 200, tool_calls: Any = None) -> None:
+    def __init__(self, *replies, status=200, tool_calls=None):
         self.received: list[dict[str, Any]] = []
         self._replies, self._status, self._tool_calls = list(replies), status, tool_calls
 
-    def upstream(self, **options: Any) -> Upstream:
+    def upstream(self, **options):
         return Upstream(URL, transport=httpx.MockTransport(self._reply), **options)
 
-    def _reply(self, request: httpx.Request) -> httpx.Response:
+    def _reply(self, request):
         if request.url == f"{URL}/models":
             return httpx.Response(200, json={"data": [{"id": "big"}]})
         assert request.url == f"{URL}/chat/completions"
@@ -48,14 +47,14 @@ class Other:
         return httpx.Response(200, headers={"content-type": "text/event-stream"}, text="\n\n".join(lines))
 
 
-async def converse(running: Any, *said: Any, **fields: Any) -> httpx.Response:
+async def converse(running, *said, **fields):
     turns = [{"role": ("user", "assistant")[at % 2], "content": text} for at, text in enumerate(said)]
     response = await running.client.post("/v1/chat/completions", json={"model": "big", "messages": turns, **fields})
     assert isinstance(response, httpx.Response)
     return response
 
 
-async def test_passages_are_put_before_the_last_message(serving: Serving) -> None:
+async def test_passages_are_put_before_the_last_message(serving):
     other = Other("In Aalen [1].")
     running = serving(upstream=other.upstream())
     running.memory.passages = (source(date="2024-05-31", page=3), source(passage=None))
@@ -76,14 +75,14 @@ async def test_passages_are_put_before_the_last_message(serving: Serving) -> Non
 
 
 @pytest.mark.parametrize("fields", [{"messages": "?"}, {"messages": [{"content": 1}]}, {"mbc": {"sources": 0}}])
-async def test_request_without_passages(serving: Serving, fields: Any) -> None:
+async def test_request_without_passages(serving, fields):
     other = Other("Yes.")
     body = {"model": "big", "messages": [{"role": "user", "content": "Who?"}], **fields}
     await serving(upstream=other.upstream()).client.post("/v1/chat/completions", json=body)
     assert other.received == [{"model": "big", "messages": body["messages"]}]
 
 
-async def test_the_memory_answers_under_its_own_name(serving: Serving) -> None:
+async def test_the_memory_answers_under_its_own_name(serving):
     other = Other("Yes.")
     running = serving(upstream=other.upstream())
     assert (await running.ask()).json()["choices"][0]["message"]["content"] == "Aalen"
@@ -91,7 +90,7 @@ async def test_the_memory_answers_under_its_own_name(serving: Serving) -> None:
     assert ([model["id"] for model in listed], other.received) == ([NAME, "big"], [])
 
 
-async def test_streams_pass_through(serving: Serving) -> None:
+async def test_streams_pass_through(serving):
     running = serving(upstream=Other("It is [1].").upstream(lists_sources=True))
     running.memory.passages = (source(), source("/b.md"))
     lines = (await converse(running, "Where is Ada?", stream=True)).text.split("\n\n")
@@ -103,11 +102,11 @@ async def test_streams_pass_through(serving: Serving) -> None:
     assert (chunks[-1]["id"], chunks[-1]["choices"], len(chunks[-1]["sources"])) == ("c1", [], 2)
 
 
-async def test_errors_pass_through(serving: Serving) -> None:
+async def test_errors_pass_through(serving):
     response = await converse(serving(upstream=Other("slow down", status=429).upstream()), "Who?", stream=True)
     assert (response.status_code, response.json()) == (429, {"error": {"message": "slow down"}})
 
-    def fails(request: httpx.Request) -> httpx.Response:
+    def fails(request):
         raise httpx.ConnectError("refused", request=request)
 
     running = serving(upstream=Upstream(URL, transport=httpx.MockTransport(fails)))
@@ -124,7 +123,7 @@ async def test_errors_pass_through(serving: Serving) -> None:
     ],
 )
 @pytest.mark.parametrize("kind", ["application/json", "text/event-stream"])
-async def test_replies_that_make_no_sense_pass_through(serving: Serving, content: bytes, kind: str) -> None:
+async def test_replies_that_make_no_sense_pass_through(serving, content, kind):
     sent = b"data: " + content if kind == "text/event-stream" else content
     reply = httpx.Response(200, headers={"content-type": kind}, content=sent)
     running = serving(upstream=Upstream(URL, remembers=True, transport=httpx.MockTransport(lambda _: reply)))
@@ -132,14 +131,14 @@ async def test_replies_that_make_no_sense_pass_through(serving: Serving, content
     assert response.status_code == 200 and response.content.startswith(sent)
 
 
-async def test_a_reply_without_end_is_refused(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_reply_without_end_is_refused(serving, monkeypatch):
     monkeypatch.setattr("mbc_cli.http.upstream._MOST_BYTES", 10)
     response = await converse(serving(upstream=Other("Hello").upstream()), "Who?")
     assert (response.status_code, "too long" in response.text) == (502, True)
 
 
 @pytest.mark.parametrize(("text", "status"), [("NaN", 404), ("[" * 100_000, 400), ('"\\ud800"', 200)])
-async def test_requests_that_are_no_json(serving: Serving, text: str, status: int) -> None:
+async def test_requests_that_are_no_json(serving, text, status):
     running = serving(upstream=Other("Yes.").upstream())
     content = f'{{"model":"big","messages":[{{"role":"user","content":"Who?"}}],"seed":{text}}}'
     headers = {"content-type": "application/json"}
@@ -147,7 +146,7 @@ async def test_requests_that_are_no_json(serving: Serving, text: str, status: in
     assert response.status_code == status
 
 
-async def test_a_conversation_becomes_one_document(serving: Serving, real_memory: Memory) -> None:
+async def test_a_conversation_becomes_one_document(serving, real_memory):
     other = Other("<think>Well.</think>Hello.", "In Aalen.")
     running = serving(real_memory, upstream=other.upstream(remembers=True))
     assert (await converse(running, "I am Ada.")).json()["sources"] == []
@@ -162,7 +161,7 @@ async def test_a_conversation_becomes_one_document(serving: Serving, real_memory
     assert len((await converse(running, "Who is Ada?")).json()["sources"]) == 1
 
 
-async def test_a_call_of_a_tool_is_not_remembered(serving: Serving) -> None:
+async def test_a_call_of_a_tool_is_not_remembered(serving):
     running = serving(upstream=Other("Let me look.", tool_calls=[{"id": "t"}]).upstream(remembers=True))
     await converse(running, "Who?")
     assert running.documents.folder.ids() == []

@@ -9,7 +9,7 @@ import pytest
 from mbc_cli.mcp import allowed_folders, find_allowed
 
 
-def test_places_are_below_the_allowed_folders(notes: Path, home: Path) -> None:
+def test_places_are_below_the_allowed_folders(notes, home):
     other = home / "other"
     other.mkdir()
     for file in (other / "x.txt", home / "secret.txt", notes / ".env"):
@@ -35,7 +35,7 @@ def test_places_are_below_the_allowed_folders(notes: Path, home: Path) -> None:
         find_allowed(["missing.txt"], folders)
 
 
-def test_links_below_lead_nowhere_else(notes: Path, home: Path) -> None:
+def test_links_below_lead_nowhere_else(notes, home):
     outside = home / "outside"
     outside.mkdir()
     for name in ("a.txt", "b.txt", "c.png"):
@@ -51,14 +51,14 @@ def test_links_below_lead_nowhere_else(notes: Path, home: Path) -> None:
     ]
 
 
-def test_patterns_that_cannot_be_read_are_named(notes: Path) -> None:
+def test_patterns_that_cannot_be_read_are_named(notes):
     (notes / ".mbcignore").write_text("[z-a]")
     (skipped,) = find_allowed([str(notes)], allowed_folders([notes])).skipped
     assert Path(skipped.source).name == ".mbcignore" and "links" not in skipped.reason
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="file names are UTF-8 elsewhere")
-def test_an_allowed_folder_may_have_any_name(home: Path) -> None:
+def test_an_allowed_folder_may_have_any_name(home):
     folder = home / os.fsdecode(b"n\xff")
     folder.mkdir()
     (folder / "ada.txt").write_text("text")

@@ -7,23 +7,20 @@ import select
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters
 
-from tests.cli.conftest import Run
 from tests.cli.mcp.conftest import text_of
 from tests.needs import PATIENCE
 
 HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
 
 
-def environment(home: Path) -> dict[str, str]:
+def environment(home):
     """What a client passes on, without the user's own folders and config."""
     return {
         **{name: str(home / name) for name in ("XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME")},
@@ -37,12 +34,12 @@ def environment(home: Path) -> dict[str, str]:
 class Process(subprocess.Popen[bytes]):
     """A server with pipes to it."""
 
-    def send(self, number: int, method: str, **params: Any) -> None:
+    def send(self, number, method, **params):
         message = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
         assert self.stdin is not None
         self.stdin.write(json.dumps(message).encode() + b"\n")
 
-    def receive(self) -> Any:
+    def receive(self):
         """The next line, as JSON."""
         assert self.stdout is not None
         assert select.select([self.stdout], [], [], PATIENCE)[0], "the server says nothing"
@@ -50,7 +47,7 @@ class Process(subprocess.Popen[bytes]):
 
 
 @contextmanager
-def server(home: Path, *command: str) -> Iterator[Any]:
+def server(home, *command):
     """A server that has been greeted."""
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
     env = {**os.environ, **environment(home)}
@@ -64,7 +61,7 @@ def server(home: Path, *command: str) -> Iterator[Any]:
 
 
 @pytest.mark.slow
-async def test_official_client(model: Path, notes: Path, home: Path) -> None:
+async def test_official_client(model, notes, home):
     command = ["-m", "mbc_cli", "mcp", "--bank", "memory.mbc", "--model", str(model), "--allow", "notes"]
     parameters = StdioServerParameters(command=sys.executable, args=command, env=environment(home), cwd=home)
     async with Client(parameters, mode="legacy") as client:
@@ -108,7 +105,7 @@ anyio.run(MemoryServer(Loud([Path("none.mbc")]), allowed_folders([Path("notes")]
 @pytest.mark.parametrize(
     "number", [None, *(pytest.param(number, marks=pytest.mark.slow) for number in (signal.SIGINT, signal.SIGTERM))]
 )
-def test_stray_output_and_end_of_stdin(notes: Path, home: Path, number: int | None) -> None:
+def test_stray_output_and_end_of_stdin(notes, home, number):
     with server(home, "-c", LOUD) as process:
         process.send(2, "tools/call", name="ingest", arguments={"paths": ["."]}, _meta={"progressToken": "far"})
         step = process.receive()
@@ -127,7 +124,7 @@ def test_stray_output_and_end_of_stdin(notes: Path, home: Path, number: int | No
     assert (home / "stopped").exists()
 
 
-def test_lone_surrogate_in_a_message(notes: Path, home: Path) -> None:
+def test_lone_surrogate_in_a_message(notes, home):
     (home / "none.mbc").touch()
     with server(home, "-c", LOUD) as process:
         for number, question in enumerate(("Who\ud800?", "Who \U0001f600?"), 2):
@@ -138,13 +135,13 @@ def test_lone_surrogate_in_a_message(notes: Path, home: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_it(home: Path, number: int) -> None:
+def test_a_signal_ends_it(home, number):
     with server(home, "-m", "mbc_cli", "mcp") as process:
         process.send_signal(number)
         assert (process.wait(PATIENCE), process.stderr.read()) == (0, b"")
 
 
-def test_missing_extra(mbc: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_extra(mbc, monkeypatch):
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name, *own: None if name == "mcp" else find(name, *own))
     result = mbc("mcp")
@@ -152,6 +149,6 @@ def test_missing_extra(mbc: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "pip install -c constraints.txt -e '.[mcp]'" in result.stderr
 
 
-def test_what_is_allowed_has_to_be_a_folder(mbc: Run, notes: Path) -> None:
+def test_what_is_allowed_has_to_be_a_folder(mbc, notes):
     result = mbc("mcp", "--allow", notes / "ada.txt")
     assert result.exit_code == 2 and "ada.txt is not a folder" in result.stderr

@@ -3,23 +3,21 @@
 import asyncio
 import json
 import threading
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from mbc_engine.answer import Confidence
 from mbc_engine.errors import ModelError
 from mbc_engine.events import FileSkipped
-from tests.cli.mcp.conftest import Serving, text_of
-from tests.cli.stub_memory import StubMemory, answer, ingested, source
+from tests.cli.mcp.conftest import text_of
+from tests.cli.stub_memory import answer, ingested, source
 from tests.needs import PATIENCE
 
 SELECTION = ("since", "as_of", "half_life", "only", "exclude")
 
 
-async def test_tool_descriptions(serving: Serving, notes: Path) -> None:
+async def test_tool_descriptions(serving, notes):
     async with serving(notes) as client:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
     assert list(tools) == ["ask", "search", "ingest"]
@@ -49,15 +47,13 @@ async def test_tool_descriptions(serving: Serving, notes: Path) -> None:
         ("ingest", {"paths": ["."]}, "No folder is allowed.\nStart the server with `mbc mcp --allow FOLDER`."),
     ],
 )
-async def test_wrong_arguments_are_explained(
-    serving: Serving, tool: str, arguments: dict[str, Any], message: str
-) -> None:
+async def test_wrong_arguments_are_explained(serving, tool, arguments, message):
     async with serving() as client:
         refused = await client.call_tool(tool, arguments)
     assert refused.is_error and message in text_of(refused)
 
 
-async def test_answer(serving: Serving, stub: StubMemory) -> None:
+async def test_answer(serving, stub):
     evil = source("/notes/a\x1b[2J.txt", "Ada \x1b[31mmoved\u202e.", share=0.71234, date="2024-05-01", line=2)
     stub.reply = lambda question: answer("Aalen", evil, confidence=Confidence(0.93217, "high"))
     async with serving() as client:
@@ -96,7 +92,7 @@ async def test_answer(serving: Serving, stub: StubMemory) -> None:
     assert len(without["sources"]) == 1
 
 
-async def test_a_search_quotes_whole_passages(serving: Serving, stub: StubMemory) -> None:
+async def test_a_search_quotes_whole_passages(serving, stub):
     lost = source(state="changed", text_from=None, sentence=None, passage=None)
     stub.passages = (source(passage="It rained.\nAda moved to Aalen."), lost)
     async with serving() as client:
@@ -108,12 +104,12 @@ async def test_a_search_quotes_whole_passages(serving: Serving, stub: StubMemory
     assert [passage["words"] for passage in passages] == [["Aalen"], []]
 
 
-async def test_ingest(serving: Serving, stub: StubMemory, notes: Path) -> None:
+async def test_ingest(serving, stub, notes):
     (notes / "picture.png").write_bytes(b"\x89PNG")
     stub.events = (FileSkipped("/notes/bad.pdf", "is damaged"), *ingested(2))
     steps: list[tuple[float, float | None, str | None]] = []
 
-    async def note(done: float, total: float | None, message: str | None) -> None:
+    async def note(done, total, message):
         steps.append((done, total, message))
 
     async with serving(notes) as client:
@@ -126,13 +122,13 @@ async def test_ingest(serving: Serving, stub: StubMemory, notes: Path) -> None:
     assert (content["documents"], content["skipped"], content["bank"]["documents"]) == (2, 2, 2)
 
 
-async def test_errors_of_the_memory(serving: Serving, stub: StubMemory, capfd: pytest.CaptureFixture[str]) -> None:
+async def test_errors_of_the_memory(serving, stub, capfd):
     async with serving() as client:
         for problem, message in (
             (ModelError("There is no model.", hint="Name one with --only."), "There is no model.\nName one with only."),
             (RuntimeError("a\x1bsecret"), "Error executing tool search"),
         ):
-            stub.problem = problem  # type: ignore[assignment]
+            stub.problem = problem
             failed = await client.call_tool("search", {"query": "Who?"})
             assert failed.is_error and text_of(failed).endswith(message)
         stub.problem = None
@@ -144,24 +140,22 @@ async def test_errors_of_the_memory(serving: Serving, stub: StubMemory, capfd: p
     assert capfd.readouterr() == ("", "")
 
 
-async def until(condition: Callable[[], object]) -> None:
+async def until(condition):
     async with asyncio.timeout(PATIENCE):
         while not condition():
             await asyncio.sleep(0.005)
 
 
-async def test_cancelled_ingest(
-    serving: Serving, stub: StubMemory, notes: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_cancelled_ingest(serving, stub, notes, monkeypatch):
     steps, has_stopped = list[float](), threading.Event()
 
-    def add(paths: Any, *, stop: threading.Event, follow_links: bool) -> Any:
+    def add(paths, *, stop, follow_links):
         yield from ingested()[:-1]
         assert stop.wait(PATIENCE)
         has_stopped.set()
         yield ingested()[-1]
 
-    async def note(done: float, total: float | None, message: str | None) -> None:
+    async def note(done, total, message):
         steps.append(done)
 
     monkeypatch.setattr(stub, "add", add)

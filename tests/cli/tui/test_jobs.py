@@ -2,34 +2,29 @@
 
 import queue
 import threading
-from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from mbc_cli.tui.jobs import AnswerWorker, search_documents
-from mbc_cli.tui.state import DashboardOptions
 from mbc_engine.errors import BankError, ModelError
-from tests.cli.stub_memory import StubMemory
 from tests.needs import PATIENCE
 
 
 @pytest.fixture
-def states() -> queue.Queue[str]:
+def states():
     """The states of the model, as they are reported."""
     return queue.Queue()
 
 
 @pytest.fixture
-def start(options: DashboardOptions, states: queue.Queue[str]) -> Iterator[Callable[..., AnswerWorker]]:
+def start(options, states):
     """Starts a worker with the dashboard's options, some of them changed, which ends with the test."""
     with ExitStack() as workers:
 
-        def make(**changes: Any) -> AnswerWorker:
-            def call(function: Callable[..., object], *arguments: object) -> object:
+        def make(**changes):
+            def call(function, *arguments):
                 return function(*arguments)
 
             worker = AnswerWorker(replace(options, **changes), call, lambda state, *_: states.put(state), print, print)
@@ -39,9 +34,7 @@ def start(options: DashboardOptions, states: queue.Queue[str]) -> Iterator[Calla
         yield make
 
 
-def test_bank_that_appears_later(
-    start: Callable[..., AnswerWorker], states: queue.Queue[str], memory: StubMemory
-) -> None:
+def test_bank_that_appears_later(start, states, memory):
     worker = start()
     memory.problem = BankError("Of another model.")
     worker.load()
@@ -54,9 +47,7 @@ def test_bank_that_appears_later(
     assert states.empty()
 
 
-def test_an_unloaded_model_is_loaded_again(
-    start: Callable[..., AnswerWorker], states: queue.Queue[str], memory: StubMemory, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unloaded_model_is_loaded_again(start, states, memory, monkeypatch):
     unload, unloaded = memory.unload, threading.Event()
     monkeypatch.setattr(memory, "unload", lambda: (unload(), unloaded.set()))
     monkeypatch.setattr("mbc_cli.service.IDLE_SECONDS", 0.01)
@@ -68,9 +59,7 @@ def test_an_unloaded_model_is_loaded_again(
         unloaded.clear()
 
 
-def test_search_with_a_missing_model(
-    start: Callable[..., AnswerWorker], states: queue.Queue[str], home: Path, make_bank: Any
-) -> None:
+def test_search_with_a_missing_model(start, states, home, make_bank):
     make_bank("memory.mbc")
     worker = start(model=str(home / "none"))
     with pytest.raises(ModelError):
@@ -78,7 +67,7 @@ def test_search_with_a_missing_model(
     assert [states.get(timeout=PATIENCE) for _ in range(2)] == ["loading", "missing"]
 
 
-def test_exact_name_among_longer_ones(make_bank: Any, record: Any) -> None:
+def test_exact_name_among_longer_ones(make_bank, record):
     bank = make_bank("memory.mbc", *(record(name, name) for name in ("/a.txt", "/a.txt.1", "/b/a.txt", "a.txt")))
     *_, (documents, matches, is_all) = search_documents(bank, "a.txt", 2, is_exact=True)
     assert ([document.name for document in documents], matches, is_all) == (["a.txt"], 1, True)
