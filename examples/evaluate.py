@@ -14,7 +14,7 @@ from mbc_engine import RetrieveAndRead, RetrieverReader, evaluate, load_examples
 def main(data: str) -> None:
     model = load_model("mini")
     assert isinstance(model, RetrieverReader)  # a model of the paper's method is evaluated as MemoryMethod(model)
-    online = run_to_completion(evaluate(RetrieveAndRead(model), load_examples(data))).measured
+    online = run_to_completion(evaluate(RetrieveAndRead(model), load_examples(data)))
     match, f1 = online.scores.exact_match, online.scores.f1
     print(f"{online.scores.questions} questions about {online.cost.documents} stories")
     print(f"exact match {match.value:.1f}% (95% interval {match.low:.1f} to {match.high:.1f}), F1 {f1.value:.1f}%")

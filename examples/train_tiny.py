@@ -37,7 +37,7 @@ def main(data: str, *base: str) -> None:
         show(event)
     model = load_model(RUN / "model")
     assert isinstance(model, MBC)
-    scores = run_to_completion(evaluate(MemoryMethod(model), unseen)).measured.scores
+    scores = run_to_completion(evaluate(MemoryMethod(model), unseen)).scores
     print(
         f"unseen news: the right one of 8 documents is found for {scores.first_source:.0f}% of {scores.questions} questions"
     )

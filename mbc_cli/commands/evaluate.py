@@ -8,7 +8,6 @@ import re
 import shlex
 import sys
 from contextlib import suppress
-from dataclasses import asdict
 from datetime import datetime
 from functools import partial
 from itertools import count
@@ -309,11 +308,12 @@ def _run(suite: "Suite", folder: Path, device: str | None, threads: int | None) 
 def _show_report(folder: Path, *, as_json: bool) -> None:
     from mbc_engine.evaluation.report import read_report
     from mbc_engine.evaluation.results import ExperimentFolder
+    from mbc_engine.evaluation.tables import as_json as json_of
 
     experiment = ExperimentFolder(folder)
     report = read_report(experiment)
     if as_json:
-        print_json({"folder": str(folder), **asdict(report)})
+        print_json({"folder": str(folder), **json_of(report)})
     else:
         print_report(report)
     if experiment.report_markdown.is_file():

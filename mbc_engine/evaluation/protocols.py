@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeVar
 from mbc_engine.datasets.layout import QAExample, evenly_spaced
 from mbc_engine.errors import DataError
 from mbc_engine.evaluation.methods import Footprint, Method
-from mbc_engine.evaluation.results import Cost, Measurement, Outcome, Prediction, predict, score
+from mbc_engine.evaluation.results import Cost, Measurement, Prediction, predict, score
 from mbc_engine.evaluation.statistics import ratio
 from mbc_engine.evaluation.suite import Retention
 from mbc_engine.events import Event, Progressed
@@ -71,7 +71,8 @@ class _Answered(NamedTuple):
     names_sources: bool
 
     def measured(self, seed: int) -> Measurement:
-        return Measurement(score(self.predictions, names_sources=self.names_sources, seed=seed), self.cost)
+        scores = score(self.predictions, names_sources=self.names_sources, seed=seed)
+        return Measurement(scores, self.cost, predictions=self.predictions)
 
 
 def _rounds(
@@ -148,7 +149,7 @@ def online(
     golds: Golds = "shortest",
     batch_size: int = 32,
     seed: int = 0,
-) -> Generator[Event, None, Outcome]:
+) -> Generator[Event, None, Measurement]:
     """Have a method memorise the stream, then ask it the questions; it is reset before, not after.
 
     `bank_documents` splits the stream into memories of that many documents, each started empty and asked about its own;
@@ -171,8 +172,8 @@ def online(
     asking = fmean([one.cost.seconds_per_answer for one in each], [len(one.predictions) for one in each])
     cost = Cost(size, adapting, asking, *map(mean, ("on_disk", "paper_bytes", "shared", "text")))
     predictions = [prediction for one in each for prediction in one.predictions]
-    measured = _Answered(predictions, cost, any(one.names_sources for one in each)).measured(seed)
-    return Outcome(replace(measured, banks=banks), predictions)
+    whole = _Answered(predictions, cost, any(one.names_sources for one in each))
+    return replace(whole.measured(seed), banks=banks)
 
 
 def evaluate(
@@ -184,14 +185,14 @@ def evaluate(
     questions: int | None = None,
     golds: Golds = "shortest",
     seed: int = 0,
-) -> Generator[Event, None, Outcome]:
+) -> Generator[Event, None, Measurement]:
     """Measure how well a method answers questions about documents it has memorised; see `online`.
 
-        outcome = run_to_completion(evaluate(RetrieveAndRead(load_model("mini")), load_examples("questions.jsonl")))
+        measured = run_to_completion(evaluate(RetrieveAndRead(load_model("mini")), load_examples("questions.jsonl")))
 
     For a model of the paper's method, use `MemoryMethod(model)`. `documents`, `bank_documents` (per memory) and
-    `questions` (evenly spaced) are upper limits; None takes all. The outcome has scores in percent, seconds, bytes, and
-    every answer. Raises DataError if there are no questions.
+    `questions` (evenly spaced) are upper limits; None takes all. What is measured has scores in percent, seconds, bytes,
+    and every answer. Raises DataError if there are no questions.
     """
     taken = stream(examples, documents, questions)
     return online(method, taken, bank_documents=bank_documents, golds=golds, seed=seed)
@@ -204,7 +205,7 @@ def retention(
     *,
     golds: Golds = "shortest",
     seed: int = 0,
-) -> Generator[Event, None, tuple[Outcome, ...]]:
+) -> Generator[Event, None, tuple[Measurement, ...]]:
     """Ask about the `first` documents once they are memorised, and again after every `step` of up to `further` others.
 
     A shorter stream gives fewer steps; raises DataError if it ends before the first.
@@ -219,9 +220,7 @@ def retention(
         )
     asked = stream.asked_about(settings.first)
     each = yield from _rounds(method, stream, [_Round(size, asked, is_new=False) for size in sizes], golds, 32)
-    before, outcomes = [one.f1 for one in each[0].predictions], []
-    for one in each:
-        clusters = [prediction.cluster for prediction in one.predictions]
-        retained = ratio([prediction.f1 for prediction in one.predictions], before, clusters, seed=seed)
-        outcomes.append(Outcome(replace(one.measured(seed), retained=retained), one.predictions))
-    return tuple(outcomes)
+    f1 = [[prediction.f1 for prediction in one.predictions] for one in each]
+    clusters = [prediction.cluster for prediction in each[0].predictions]
+    kept = [ratio(now, f1[0], clusters, seed=seed) for now in f1]
+    return tuple(replace(one.measured(seed), retained=share) for one, share in zip(each, kept, strict=True))

@@ -3,6 +3,7 @@
 What readers must not overlook comes first: whether each method beats its controls, and what its scores do not show.
 """
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, get_args
@@ -168,7 +169,7 @@ def _row(
     name: str, done: MethodResults, answered: Mapping[str, Sequence[Prediction]], published: dict[str, Any] | None
 ) -> MethodReport:
     kind = method_kind(name)
-    first = done.retention[0].documents if done.retention else 0
+    first = done.retention[0].cost.documents if done.retention else 0
 
     def f1_of_first(control: str) -> Interval | None:
         asked = [one for one in answered.get(control, ()) if one.document < first]
@@ -179,9 +180,9 @@ def _row(
         method=name,
         title=kind.title,
         is_control=kind.control_of is not None,
-        online=done.online.measured if done.online else None,
-        retention=tuple(one.measured for one in done.retention),
-        scaling=tuple(one.measured for one in done.scaling),
+        online=done.online,
+        retention=done.retention,
+        scaling=done.scaling,
         rate=done.rate,
         alone=f1_of_first("closed-book"),
         wrong=f1_of_first(wrong),
@@ -194,7 +195,7 @@ def _tests_by_size(results: Results, pairs: Sequence[tuple[str, str]]) -> Iterat
     for name, done in results.items():
         for one in done.scaling:
             if one is not done.online:  # whose tests come first
-                answered.setdefault(one.documents, {})[name] = one.predictions
+                answered.setdefault(one.cost.documents, {})[name] = one.predictions
     for size, predictions in sorted(answered.items()):
         yield from ((size, test) for test in pair_all(predictions, pairs))
 
@@ -288,21 +289,19 @@ def pays_from(cost: Cost, other: float) -> int | None:
 
 
 def _missing(experiment: ExperimentFolder) -> list[dict[str, str]]:
-    skipped: dict[tuple[str, str], StageSkipped] = {}
+    skipped: dict[tuple[str, str | None], str] = {}
     for _, event in EventFollower(experiment.events).poll().events:
-        if isinstance(event, StageSkipped):
-            skipped[event.cell, event.stage] = event
+        if isinstance(event, StageSkipped):  # for the reason of the stage that it follows
+            skipped[event.cell, event.stage] = skipped.get((event.cell, event.follows), event.reason)
         elif isinstance(event, StageFinished):
             skipped.pop((event.cell, event.stage), None)
     missing = []
     for cell in cells(suite_in(experiment.path), experiment):
-        reasons = dict[str, list[str]]()
+        reasons = defaultdict[str, list[str]](list)
         for stage in cell.stages():
-            cause = skipped.get((cell.name, stage.name))
-            while cause is not None and cause.follows is not None and (cell.name, cause.follows) in skipped:
-                cause = skipped[cell.name, cause.follows]
-            if cause is not None or (stage.kind != "prepare" and not cell.is_done(stage)):
-                reasons.setdefault(cause.reason if cause else _TO_DO, []).append(stage.name)
+            reason = skipped.get((cell.name, stage.name))
+            if reason or (stage.kind != "prepare" and not cell.is_done(stage)):
+                reasons[reason or _TO_DO].append(stage.name)
         for reason, names in reasons.items():
             is_long = reason == _TO_DO and len(names) > _MOST_STAGES
             named = f"{len(names)} stages" if is_long else ", ".join(names)

@@ -10,9 +10,9 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
 from mbc_engine.atomic_write import atomic_write
 from mbc_engine.datasets.layout import QAExample
@@ -91,34 +91,24 @@ class QuestionScores:
 
 @dataclass(frozen=True)
 class Measurement:
-    """Scores and costs of `banks` memories of `cost.documents` documents each; `retained` is F1 in percent of its value
-    before further documents were added, None if that was not measured or 0, and only the ratio in older results."""
+    """Scores and costs of `banks` memories of `cost.documents` documents each, and every answer, which has a file of
+    its own; `retained` is F1 in percent of its value before further documents were added, None if that was not measured
+    or 0, and only the ratio in older results."""
 
     scores: QuestionScores
     cost: Cost
     banks: int = 1
     retained: Interval | float | None = None
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """The scores and costs of a memory, or of several of one size, and every answer."""
-
-    measured: Measurement
-    predictions: Sequence[Prediction]
-
-    @property
-    def documents(self) -> int:
-        return self.measured.cost.documents
+    predictions: Annotated[Sequence[Prediction], Field(exclude=True)] = ()
 
 
 @dataclass(frozen=True)
 class MethodResults:
     """A method's results in each protocol that was run, and the learning rates tried and chosen for fine-tuning."""
 
-    online: Outcome | None = None
-    retention: tuple[Outcome, ...] = ()
-    scaling: tuple[Outcome, ...] = ()
+    online: Measurement | None = None
+    retention: tuple[Measurement, ...] = ()
+    scaling: tuple[Measurement, ...] = ()
     rate: float | None = None
     tried: tuple[TriedRate, ...] = ()
 
@@ -245,38 +235,36 @@ class CellFolder:
     def read(self, method: str, kind: str) -> Any:
         return _read(self.file(method, kind), _adapter(kind))
 
-    def write_outcomes(self, method: str, kind: str, outcomes: Sequence[Outcome]) -> None:
+    def write_measured(self, method: str, kind: str, measured: Sequence[Measurement]) -> None:
         """Write the answers and then the measurements of a protocol: several only of `retention`."""
-        for one in outcomes:
-            path = self._predictions(method, kind, one.documents)
+        for one in measured:
+            path = self._predictions(method, kind, one)
             path.parent.mkdir(parents=True, exist_ok=True)
             with atomic_write(path) as file:
                 file.writelines(_LINE.dump_json(prediction) + b"\n" for prediction in one.predictions)
-        measured = tuple(one.measured for one in outcomes)
-        self.write(method, kind, measured if kind == "retention" else measured[0])
+        self.write(method, kind, tuple(measured) if kind == "retention" else measured[0])
 
-    def outcomes(self, method: str, kind: str) -> tuple[Outcome, ...]:
+    def measured(self, method: str, kind: str) -> tuple[Measurement, ...]:
         """A protocol's results; of retention and scaling, older ones came without the answers."""
-        measured = self.read(method, kind) or ()
-        outcomes = []
-        for one in [measured] if isinstance(measured, Measurement) else measured:
-            path, predictions = self._predictions(method, kind, one.cost.documents), list[Prediction]()
+        found, whole = self.read(method, kind) or (), []
+        for one in [found] if isinstance(found, Measurement) else found:
+            path, predictions = self._predictions(method, kind, one), list[Prediction]()
             with _way_out(path, delete=self.file(method, kind)):
                 if kind == "online" or path.exists():
                     predictions = [_LINE.validate_json(line, strict=True) for line in path.read_bytes().splitlines()]
                     if len(predictions) != one.scores.questions:
                         raise OSError(f"it has {len(predictions):,} of {one.scores.questions:,} answers")
-            outcomes.append(Outcome(one, predictions))
-        return tuple(outcomes)
+            whole.append(replace(one, predictions=predictions))
+        return tuple(whole)
 
     def results(self, method: str) -> MethodResults:
         names = (path.stem.removeprefix("scaling-") for path in self.file(method, "").parent.glob("scaling-*.json"))
         sizes = sorted(int(name) for name in names if name.isdecimal())
-        online, retention = self.outcomes(method, "online"), self.outcomes(method, "retention")
-        scaling = [one for size in sizes for one in self.outcomes(method, f"scaling-{size}")]
-        scaling += [one for one in online if scaling and one.documents not in sizes]
+        online = self.measured(method, "online")
+        scaling = [one for size in sizes for one in self.measured(method, f"scaling-{size}")]
+        scaling += [one for one in online if scaling and one.cost.documents not in sizes]
         rates = self.read(method, "rate"), self.read(method, "rates") or ()
-        return MethodResults(next(iter(online), None), retention, tuple(scaling), *rates)
+        return MethodResults(next(iter(online), None), self.measured(method, "retention"), tuple(scaling), *rates)
 
     def is_begun(self) -> bool:
         return (self.path / _RESULTS).is_dir()
@@ -303,8 +291,8 @@ class CellFolder:
     def set_prepared(self, name: str) -> None:
         (self.prepared_folder / name / _PREPARED).touch()
 
-    def _predictions(self, method: str, kind: str, documents: int) -> Path:
-        step = f"{kind}-{documents}" if kind == "retention" else kind
+    def _predictions(self, method: str, kind: str, one: Measurement) -> Path:
+        step = f"{kind}-{one.cost.documents}" if kind == "retention" else kind
         return self.file(method, f"{step}.predictions").with_suffix(".jsonl")
 
 

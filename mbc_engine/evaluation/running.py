@@ -148,11 +148,11 @@ def _work(stage: Stage, cell: Cell, stop: threading.Event) -> Generator[Event, N
     method = cell.method(name, folder.read(name, "rate"))
     options: Any = {"golds": suite.golds, "seed": suite.seed}
     if stage.kind == "retention":
-        outcomes = yield from retention(method, cell.test, suite.retention, **options)
+        measured = yield from retention(method, cell.test, suite.retention, **options)
     else:
         size = stage.documents or suite.bank_documents
-        outcomes = ((yield from online(method, cell.test, bank_documents=size, **options)),)
-    folder.write_outcomes(name, stage.result, outcomes)
+        measured = ((yield from online(method, cell.test, bank_documents=size, **options)),)
+    folder.write_measured(name, stage.result, measured)
 
 
 def _best_rate(name: str, cell: Cell) -> Generator[Event, None, tuple[float, list[TriedRate]]]:

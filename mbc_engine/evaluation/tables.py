@@ -3,9 +3,11 @@
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
+
+from pydantic import TypeAdapter
 
 from mbc_engine.atomic_write import atomic_write
 from mbc_engine.evaluation.methods import method_kind
@@ -227,10 +229,15 @@ def write_report(experiment: ExperimentFolder) -> Path:
     """Write the report on an experiment's results so far into its folder; returns the path of the Markdown."""
     report = read_report(experiment)
     with atomic_write(experiment.report_json) as file:
-        file.write((json.dumps(asdict(report), indent=2, allow_nan=False) + "\n").encode())
+        file.write((json.dumps(as_json(report), indent=2, allow_nan=False) + "\n").encode())
     with atomic_write(experiment.report_markdown) as file:
         file.write(markdown(report).encode())
     return experiment.report_markdown
+
+
+def as_json(report: Report) -> dict[str, Any]:
+    """The report without the answers."""
+    return TypeAdapter(Report).dump_python(report)  # type: ignore[no-any-return]
 
 
 def markdown(report: Report) -> str:

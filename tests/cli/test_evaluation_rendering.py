@@ -9,7 +9,7 @@ from rich.console import Console
 from mbc_cli.render import evaluation
 from mbc_cli.render import terminal as consoles
 from mbc_engine.evaluation.report import build_report, cell_report
-from mbc_engine.evaluation.results import Cost, Measurement, MethodResults, Outcome, Prediction, QuestionScores
+from mbc_engine.evaluation.results import Cost, Measurement, MethodResults, Prediction, QuestionScores
 from mbc_engine.evaluation.statistics import Interval
 from mbc_engine.evaluation.suite import Base, Dataset
 
@@ -29,11 +29,11 @@ def results(right):
     share = right / 0.6
     mean = Interval(share, max(0, share - 10), share + 10)
     scores = QuestionScores(60, mean, mean, share, None, None)
-    online = Outcome(Measurement(scores, Cost(60, 0.25, 1.5, 12_345, None)), predictions(right))
+    online = Measurement(scores, Cost(60, 0.25, 1.5, 12_345, None), predictions=predictions(right))
 
     def kept(documents, f1, retained, bytes_):
         found = QuestionScores(60, mean, Interval(f1, f1, f1), share, None, None)
-        return Outcome(Measurement(found, Cost(documents, 0.25, 1.5, 9, bytes_), retained=retained), [])
+        return Measurement(found, Cost(documents, 0.25, 1.5, 9, bytes_), retained=retained)
 
     return MethodResults(online, (kept(100, 50.0, 100.0, 9), kept(200, 25.0, 50.0, 2_000)))
 

@@ -71,11 +71,6 @@ def test_what_cannot_be_used_is_an_error(tmp_path, name, content, message):
         load_questions(tmp_path / name)
 
 
-def test_half_a_character_becomes_a_mark(tmp_path):
-    (tmp_path / "q.jsonl").write_text('{"question": "Who \\ud800?"}')
-    assert load_questions(tmp_path / "q.jsonl")[0].text == "Who \ufffd?"
-
-
 class _Blocks(io.BytesIO):
     """A stream whose bytes arrive block by block."""
 
@@ -109,14 +104,6 @@ def test_hold_out_splits_by_document(texts, share, most):
     assert bool(validation) == (len(set(texts)) > 1)
     held = Counter(one.text for one in validation)
     assert len(held) <= 1 or held.total() <= most
-
-
-@pytest.mark.parametrize(
-    ("texts", "share", "held"), [("abcabdefghij", 0.2, "ij"), ("aabbccdd", 0.75, "ccdd"), ("aa", 0.5, "")]
-)
-def test_hold_out_takes_the_last_documents(texts, share, held):
-    examples = [QAExample("", text, "?", ("!",)) for text in texts]
-    assert "".join(one.text for one in hold_out(examples, share, max_questions=4)[1]) == held
 
 
 def test_permuted_questions_have_a_document_that_is_not_theirs():

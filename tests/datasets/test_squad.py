@@ -8,7 +8,6 @@ import pytest
 
 from mbc_engine.datasets import by_name
 from mbc_engine.datasets.by_name import load_examples
-from mbc_engine.datasets.layout import QAExample
 from mbc_engine.errors import DataError
 
 TRAIN, DEV = 87_599, 10_570
@@ -76,12 +75,6 @@ def test_test_split(folder):
     assert numbers(examples) == list(range(1_665 * 5))
 
 
-def test_repeated_paragraphs_count_once():
-    texts = [*range(1_000), 0, *range(1_000, 1_666), 1_664, 1_665]
-    examples = [QAExample(str(number), f"{text}", "?", ("!",)) for number, text in enumerate(texts)]
-    assert [int(example.text) for example in by_name.cut_squad("test", examples)] == [*texts[:-3], 1_664]
-
-
 def test_hub_and_original_files_agree(folder, hub):
     assert load_examples("squad:test") == load_examples(f"squad:test:{folder}")
 
@@ -107,10 +100,3 @@ def test_hub_without_the_package(monkeypatch):
     with pytest.raises(DataError, match="package datasets") as caught:
         load_examples("squad:train")
     assert "-e '.[hub]'" in caught.value.hint
-
-
-def test_base_lms_train_on_other_questions():
-    numbers = list(range(87_599))
-    base, train = (set(by_name.cut_squad(name, numbers)) for name in ("base-train", "train"))
-    assert base == set(range(40_000))
-    assert not base & train

@@ -1,6 +1,7 @@
 """Tiny base LMs, a small suite of made-up people who moved, and results made up by hand."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,6 @@ from mbc_engine.evaluation.results import (
     ExperimentFolder,
     Measurement,
     MethodResults,
-    Outcome,
     Prediction,
     QuestionScores,
 )
@@ -63,7 +63,8 @@ def _results(predictions: Sequence[Prediction]) -> MethodResults:
     scores = QuestionScores(
         len(predictions), figure, figure, share, 50.0 if is_ranked else None, 100.0 if is_ranked else None
     )
-    return MethodResults(Outcome(Measurement(scores, Cost(len(predictions), 0.25, 1.5, 12_345, 6_789)), predictions))
+    cost = Cost(len(predictions), 0.25, 1.5, 12_345, 6_789)
+    return MethodResults(Measurement(scores, cost, predictions=predictions))
 
 
 @pytest.fixture
@@ -111,12 +112,12 @@ def published(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     return publish
 
 
-def retention_of(first: int, kept: float) -> tuple[Outcome, ...]:
-    def step(documents: int, f1: float, retained: float) -> Outcome:
+def retention_of(first: int, kept: float) -> tuple[Measurement, ...]:
+    def step(documents: int, f1: float, retained: float) -> Measurement:
         exact_match, found = Interval(10.0, 10.0, 10.0), Interval(f1, f1, f1)
         cost = Cost(documents, 0.1, 0.2, 20 * documents, 10 * documents)
-        measured = Measurement(QuestionScores(2, exact_match, found, 0.0, None, None), cost, retained=retained)
-        return Outcome(measured, _predict(0, 2))
+        scores = QuestionScores(2, exact_match, found, 0.0, None, None)
+        return Measurement(scores, cost, retained=retained, predictions=_predict(0, 2))
 
     return step(first, 20.0, 100.0), step(2 * first, 0.2 * kept, kept)
 
@@ -147,13 +148,12 @@ def make_experiment(tmp_path: Path) -> Callable[..., ExperimentFolder]:
             for method, predictions in asked.items():
                 online = _results(predictions).online
                 assert online is not None
-                cell.write_outcomes(method, "online", [online])
+                cell.write_measured(method, "online", [online])
                 if not method.startswith("mbc-"):
                     costs = (Cost(size, 0.1, 0.2, 3 * size, None) for size in (16, 64))
                     for cost in costs:
-                        outcome = Outcome(Measurement(online.measured.scores, cost), predictions)
-                        cell.write_outcomes(method, f"scaling-{cost.documents}", [outcome])
-            cell.write_outcomes("mbc", "retention", retention_of(200, 90.0))
+                        cell.write_measured(method, f"scaling-{cost.documents}", [replace(online, cost=cost)])
+            cell.write_measured("mbc", "retention", retention_of(200, 90.0))
             cell.write("uniform", "rate", 2.5e-05)
             usage = CodeUsage(16, ((0, 4.0), (10, 9.0), (20, 12.0)), ((0, 4.0), (10, 3.0), (20, 2.0)))
             cell.write("", "code-usage", usage)

@@ -38,17 +38,6 @@ def test_sources_are_five_places_in_the_stream(method: MemoryMethod, examples: A
         assert set(reply.sources) <= {0, 2, 3, 4, 5, 6}
 
 
-@pytest.mark.parametrize("levels", [1, 2])
-@pytest.mark.parametrize("per_position", ["true", "false"])
-def test_paper_counts_codebook_and_indices(tiny: Any, levels: int, per_position: str) -> None:
-    book = f"model.codebook={{ codes = 8, levels = {levels}, per_position = {per_position} }}"
-    read = "model.read=hierarchical"
-    method = MemoryMethod(tiny.model("gpt2", "bert", book, read))
-    positions = 4 if per_position == "true" else 1
-    assert method.footprint().paper_fixed == levels * positions * 8 * 32 * 4
-    assert method.footprint().paper_row == 4 * levels * 8
-
-
 def test_footprint_of_codes_is_the_bank_file(tiny: Any, examples: Any, tmp_path: Path) -> None:
     model = tiny.model()
     texts = [one.text for one in examples(50)] + [" ".join(one.text for one in examples(30))]
@@ -108,22 +97,8 @@ def test_answer_names_its_document_first(reader: RetrieverReader) -> None:
         assert reply.text in DOCUMENTS[reply.sources[0]]
 
 
-def test_repeated_text_is_the_first_document(reader: RetrieverReader) -> None:
-    method = RetrieveAndRead(reader)
-    method.adapt([DOCUMENTS[1], DOCUMENTS[0], DOCUMENTS[0]])
-    assert [reply.sources for reply in method.answer(["Where did Ada move?"])] == [(1,)]
-
-
 def test_without_documents_there_is_no_answer(reader: RetrieverReader) -> None:
     method = RetrieveAndRead(reader)
     method.adapt(["", " "])
     (reply,) = method.answer(["Where did Ada move?"])
     assert (reply.text, reply.sources) == ("", ())
-
-
-def test_all_text_counts_for_what_is_kept(reader: RetrieverReader) -> None:
-    method = RetrieveAndRead(reader)
-    empty = method.footprint()
-    assert empty.paper_row is None
-    method.adapt([f"Ada moved to number {number} in the spring of {number * number}." for number in range(300)])
-    assert method.footprint().on_disk > empty.on_disk + 300

@@ -4,7 +4,6 @@ import os
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from mbc_engine import Confidence, QAExample, calibrate, load_model
 from mbc_engine.config import ConfidenceSettings
 from mbc_engine.errors import DataError, ModelError
 from mbc_engine.evaluation.calibrate import require_enough, require_writable, roc_auc, settings_of, store
-from mbc_engine.events import Calibrated, Progressed
+from mbc_engine.events import Calibrated
 from mbc_engine.paper.checkpoint import save_model
 from mbc_engine.paper.confidence import judge
 
@@ -94,25 +93,6 @@ def test_rates_are_of_held_out_questions(monkeypatch: pytest.MonkeyPatch, exampl
     assert made.auc == pytest.approx(0.8 * 0.8 + 2 * 0.8 * 0.2 / 2)
 
 
-def test_fit_to_errors_leaves_all_unsure(monkeypatch: pytest.MonkeyPatch, examples: Examples) -> None:
-    some = examples(50)
-    names = [example.question.split()[2] for example in some]
-    made = calibrated(Oracle(monkeypatch, errs=names[:25]), some, bank_documents=25)
-    assert (made.slope, made.informed_unsure, made.uninformed_unsure, made.auc) == (0, 100, 100, 1.0)
-
-
-def test_questions_about_one_document_stay_on_one_side(monkeypatch: pytest.MonkeyPatch, examples: Examples) -> None:
-    twice = [replace(example, id=f"{example.id}{again}") for example in examples(30) for again in "ab"]
-    made = calibrated(Oracle(monkeypatch), twice[::-1], bank_documents=3)
-    assert (made.questions, made.held_out) == (60, 30)
-
-
-def test_progress_ends_at_two_answers_a_question(monkeypatch: pytest.MonkeyPatch, examples: Examples) -> None:
-    *events, _ = calibrate(Oracle(monkeypatch), examples(50), bank_documents=25)  # type: ignore[arg-type]
-    assert [event.done for event in events if isinstance(event, Progressed)] == [25, 50, 75, 100]
-    assert {event.total for event in events if isinstance(event, Progressed)} == {100}
-
-
 @pytest.mark.parametrize(
     ("count", "options", "message", "hint"),
     [
@@ -182,14 +162,6 @@ def test_nan_gains_are_refused(tiny: Any, examples: Examples) -> None:
         calibrated(model, examples(40), bank_documents=20)
 
 
-def test_long_and_blank_documents(tiny: Any, examples: Examples) -> None:
-    some = [replace(example, text=" ".join([example.text] * 8)) for example in examples(40)]
-    model = tiny.model()
-    assert len(model.documents.chunker(some[0].text)) > 1
-    blank = replace(some[0], text="\n")
-    assert calibrated(model, [blank, *some], bank_documents=20).questions == 40
-
-
 def test_storing_changes_only_the_confidence(folder: Path) -> None:
     path = folder / "config.toml"
     path.write_text(f"# Mine.\n{path.read_text()}")
@@ -201,14 +173,6 @@ def test_storing_changes_only_the_confidence(folder: Path) -> None:
         assert table == before
         assert path.read_text().startswith("# Mine.\n")
     assert sorted(entry.name for entry in folder.iterdir()) == ["adapter", "config.toml", "model.safetensors"]
-
-
-def test_a_linked_config_is_written_where_it_lies(folder: Path, tmp_path: Path) -> None:
-    (folder / "config.toml").rename(tmp_path / "real.toml")
-    (folder / "config.toml").symlink_to(tmp_path / "real.toml")
-    store(SETTINGS, folder)
-    assert (folder / "config.toml").is_symlink()
-    assert load_model(folder).settings.confidence == SETTINGS
 
 
 def test_unwritable_folder_is_reported(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,6 @@ from mbc_engine.datasets.layout import QAExample
 from mbc_engine.errors import DataError, ModelError
 from mbc_engine.evaluation.camels import (
     WEIGHTS,
-    learned_weights,
     load_weights,
     meta_train,
     parameters_of,
@@ -81,22 +80,6 @@ def weights_of(base: BaseLM, weights: TokenWeights, texts: list[str]) -> list[Te
     return [weights(piece) for text in texts for piece in base.prompt_tokenizer.pieces(text, 32)]
 
 
-@pytest.mark.parametrize("base", ["gpt2", "llama"], indirect=True)
-def test_all_weights_are_one_at_the_start(base: BaseLM) -> None:
-    texts = base.prompt_tokenizer.text_targets(["Adabo moved to Aalen.", "The river rose, the bridge held."], window=32)
-    torch.testing.assert_close(weight_model_for(base)(texts), torch.ones(len(texts.targets)))
-
-
-@pytest.mark.parametrize("base", ["gpt2", "llama"], indirect=True)
-def test_body_is_a_copy_of_the_base_lms_first_layers(base: BaseLM) -> None:
-    model = weight_model_for(base)
-    ids = torch.tensor([[5, 6, 7]])
-    with torch.no_grad():
-        torch.testing.assert_close(model.body(ids)[0], base.model.get_decoder()(ids)[0])
-        next(iter(model.body.parameters())).add_(1)
-        assert not torch.equal(model.body(ids)[0], base.model.get_decoder()(ids)[0])
-
-
 @pytest.mark.parametrize("family", ["gemma3_text", "gpt2", "llama", "phi"])
 def test_body_of_a_deep_base_lm_is_cut(family: str, tiny: Any) -> None:
     tokenizer = load_base(str(tiny.bases["llama"])).tokenizer
@@ -119,20 +102,6 @@ def test_body_of_a_deep_base_lm_is_cut(family: str, tiny: Any) -> None:
     assert model.body.config.num_hidden_layers == 6
     texts = base.prompt_tokenizer.text_targets(["Adabo moved."], window=32)
     torch.testing.assert_close(model(texts), torch.ones(len(texts.targets)))
-
-
-def test_a_weight_knows_its_token_and_the_past_alone(base: BaseLM) -> None:
-    model = weight_model_for(base)
-    torch.nn.init.normal_(model.out.weight)
-    weights = learned_weights(model, (0,))
-    (first,), (second,) = (
-        base.prompt_tokenizer.pieces("Adabo moved to Aalen.", 32),
-        base.prompt_tokenizer.pieces("Adabo moved to Bergen.", 32),
-    )
-    same = next(place for place, (one, other) in enumerate(zip(first.ids, second.ids, strict=False)) if one != other)
-
-    torch.testing.assert_close(weights(first)[:same], weights(second)[:same])
-    assert not torch.isclose(weights(first)[same], weights(second)[same])
 
 
 def test_trained_weights_open_as_they_were_left(
@@ -179,32 +148,6 @@ def test_what_cannot_be_used_is_reported(
         load_weights(tmp_path)
     with pytest.raises(DataError, match="no questions"):
         list(meta_train(base, [], tmp_path, Camels(steps=1)))
-
-
-def test_texts_longer_than_the_context(
-    base: BaseLM, examples: Callable[[int], list[QAExample]], tmp_path: Path
-) -> None:
-    long = [
-        QAExample(example.id, "The river rose. " * 200 + example.text, example.question, example.answers)
-        for example in examples(4)
-    ]
-    settings = Camels(steps=1, inner_documents=2, inner_batches=1)
-    (loss,) = losses_of(list(meta_train(base, long, tmp_path, settings)))
-    assert loss > 0
-
-
-def test_piece_with_the_answer_is_learned(base: BaseLM, tmp_path: Path) -> None:
-    text = "Hugo moved. " * 12 + "Irene moved to Izmir." + " Hugo moved." * 12
-    pieces = [piece.text for piece in base.prompt_tokenizer.pieces(text, 40)]
-    own, other = next(piece for piece in pieces if "Izmir" in piece), pieces[0]
-
-    def losses(text: str) -> list[float]:
-        example = QAExample("0", text, "Where did Irene move?", ("Izmir",))
-        folder = tmp_path / str(len(list(tmp_path.iterdir())))
-        settings = Camels(steps=1, inner_rate=0.1, locality=0.0)
-        return losses_of(list(meta_train(base, [example], folder, settings, window=40)))
-
-    assert losses(text) == losses(own) != losses(other)
 
 
 @pytest.mark.slow

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from mbc_engine.config import Config, load_preset, parse_config
+from mbc_engine.config import load_preset
 from mbc_engine.errors import DataError
 from mbc_engine.evaluation.cells import Cell, Stage, cells, variant
 from mbc_engine.evaluation.methods import METHODS, controls_of
@@ -97,28 +97,6 @@ def test_retention_and_scaling_skip_constant_methods(settings):
         "mbc-wrong scaling 2",
         "uniform retention",
     ]
-
-
-def test_base_with_its_own_methods(settings):
-    (base,) = settings().bases
-    own = base.model_copy(update={"name": "own", "methods": ["mac"], "protocols": ["scaling"]})
-    assert names(settings(bases=[base, own])) == [
-        "prepare mbc",
-        "mbc online",
-        "mbc-empty online",
-        "prepare mac",
-        "mac scaling 2",
-    ]
-
-
-def test_a_trained_model_is_not_trained_again(settings):
-    given = settings(bases=[{"name": "own", "title": "Own", "model": "somewhere"}])
-    assert names(given) == ["mbc online", "mbc-empty online"]
-
-
-def test_plain_base_without_training_data(settings):
-    dataset = {"name": "people", "title": "People", "test": "test.jsonl"}
-    assert names(settings(methods=["closed-book", "bm25"], datasets=[dataset])) == ["closed-book online", "bm25 online"]
 
 
 def test_code_usage_takes_two_trainings(settings):
@@ -219,17 +197,3 @@ def test_variants_differ_only_in_what_defines_them(preset: str, name: str, diffe
     found = changed(config.model_dump(), variant(config, name).model_dump())
     assert differences.items() >= found.items()
     assert found.keys() >= differences.keys() - {"training.quantise_from"}
-
-
-@pytest.mark.parametrize("name", ["mac", "no-reset"])
-def test_variant_survives_toml(name: str) -> None:
-    config = variant(load_preset("smollm2-135m"), name)
-    assert parse_config(config.to_toml(), "config.toml") == config
-
-
-def test_mac_drops_the_confidence_of_another_model() -> None:
-    given = load_preset("smollm2-135m").model_dump(exclude_none=True)
-    confidence = {"slope": 1.0, "intercept": 0.0, "from_memory": 0.8, "from_model": 0.2}
-    calibrated = Config.model_validate({**given, "model": {**given["model"], "confidence": confidence}})
-    assert calibrated.model.confidence is not None
-    assert variant(calibrated, "mac").model.confidence is None

@@ -109,14 +109,6 @@ def test_which_reads_notice_shuffled_codes(model: MBC, examples: Any, read_mode:
         assert torch.allclose(read(MemoryMethod(model, corrupt=corrupt)), real, rtol=0, atol=1e-5) == alike, name
 
 
-def test_shuffled_bank_has_sources_and_the_same_size(model: MBC, examples: Any) -> None:
-    real, shuffled = MemoryMethod(model), MemoryMethod(model, corrupt=shuffled_over_documents(1))
-    sources = [reply.sources for reply in answers(shuffled, examples(8))]
-    assert sources != [reply.sources for reply in answers(real, examples(8))]
-    assert all(own is not None and len(own) == 5 for own in sources)
-    assert shuffled.footprint() == real.footprint()
-
-
 @pytest.mark.parametrize("settings", [(), ("model.quantised=false", "model.lora.layers=0")])
 def test_an_empty_bank_holds_and_names_nothing(tiny: Any, examples: Any, settings: tuple[str, ...]) -> None:
     model: MBC = tiny.model("gpt2", "bert", *settings)

@@ -13,7 +13,7 @@ from mbc_engine.evaluation.fine_tuning import FineTuned, Optimiser, sweep
 from mbc_engine.evaluation.methods import MethodAnswer
 from mbc_engine.evaluation.token_weights import TokenWeights, salient_spans, uniform
 from mbc_engine.events import RateTried
-from mbc_engine.lm.base import BaseLM, TokenisedText, load_base
+from mbc_engine.lm.base import BaseLM, load_base
 from tests.conftest import qa_examples
 
 DOCUMENTS = ["Ada moved to Aalen in the spring.", "The river rose, the bridge held.", "Hugo moved to Haifa."]
@@ -63,34 +63,6 @@ def test_a_reset_restores_weights_and_optimiser(base: BaseLM, optimiser: Optimis
     assert same(before, state(base))
     method.adapt(DOCUMENTS[:2])
     assert same(first, state(base))
-
-
-def test_a_reset_forgets_a_step_that_was_interrupted(base: BaseLM, monkeypatch: pytest.MonkeyPatch) -> None:
-    method = tuned(base)
-    method.adapt(DOCUMENTS)
-    whole = state(base)
-    method.reset()
-
-    def interrupted() -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(method._optimiser, "step", interrupted)
-        method.adapt(DOCUMENTS[:1])
-    method.reset()
-    method.adapt(DOCUMENTS)
-    assert same(whole, state(base))
-
-
-def test_a_long_document_makes_a_step_a_piece(base: BaseLM) -> None:
-    seen: list[int] = []
-
-    def counted(piece: TokenisedText) -> Tensor:
-        seen.append(len(piece.ids))
-        return uniform(piece)
-
-    tuned(base, counted, window=8).adapt(["Ada moved. " * 20])
-    assert len(seen) > 3 and max(seen) <= 8
 
 
 @pytest.mark.parametrize("documents", [["", " "], ["it rained and it rained"]])

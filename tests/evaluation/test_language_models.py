@@ -2,19 +2,15 @@
 
 import itertools
 import math
-import random
 import re
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mbc_engine.datasets.layout import QAExample
 from mbc_engine.evaluation import language_models
-from mbc_engine.evaluation.fine_tuning import train_on_questions
 from mbc_engine.evaluation.language_models import (
     MAX_NEW_TOKENS,
     BM25Index,
@@ -23,9 +19,8 @@ from mbc_engine.evaluation.language_models import (
     OracleReading,
     answers,
 )
-from mbc_engine.evaluation.methods import Method, MethodAnswer
-from mbc_engine.evaluation.suite import Tuning
-from mbc_engine.lm.base import BaseLM, first_line, load_base
+from mbc_engine.evaluation.methods import MethodAnswer
+from mbc_engine.lm.base import BaseLM, load_base
 
 DOCUMENTS = [
     "Ada moved to Aalen.",
@@ -73,12 +68,6 @@ def test_oracle_reads_each_questions_document(parrot: BaseLM) -> None:
     assert answered == [f"read: {DOCUMENTS[2]}", f"read: {DOCUMENTS[1]}"]
 
 
-def test_first_of_equal_documents_is_named(parrot: BaseLM) -> None:
-    method = BM25Reading(parrot)
-    method.adapt([DOCUMENTS[1], DOCUMENTS[1]])
-    assert (method.answer(QUESTIONS[1:2])[0].sources or ())[0] == 0
-
-
 def test_the_footprint_is_texts_and_index(parrot: BaseLM) -> None:
     bm25 = BM25Reading(parrot)
     bm25.adapt(DOCUMENTS)
@@ -91,16 +80,6 @@ def long_document() -> str:
     """Some 2,000 tokens where 160 fit, its answer far from its beginning."""
     filler = "The river rose, the bridge held, and nobody was hurt. " * 60
     return f"{filler}Irene moved to Izmir. {filler}"
-
-
-def test_best_chunk_of_a_long_document_is_read(parrot: BaseLM) -> None:
-    question = "Where did Irene move after the river rose?"
-    method = BM25Reading(parrot)
-    method.adapt([DOCUMENTS[0], long_document()])
-    (reply,) = method.answer([question])
-    assert "Irene moved to Izmir." in reply.text
-    assert reply.sources == (1,)  # once, however many of its pieces are found
-    assert len(parrot.tokenizer(reply.text)["input_ids"]) < 100
 
 
 @pytest.mark.parametrize("family", ["gpt2", "llama"])
@@ -119,58 +98,6 @@ def test_what_is_read_fits_the_context_uncut(tiny: Any, family: str, monkeypatch
     assert text.startswith("The river")
     assert text.endswith(".\nWhere did Irene move?")  # whole sentences, and the whole question
     assert 60 < prompts[0].shape[1] <= base.context - MAX_NEW_TOKENS
-
-
-def test_five_documents_at_most_are_named(parrot: BaseLM) -> None:
-    method = BM25Reading(parrot)
-    method.adapt(["Hugo."] * 4 + [long_document()] + ["Hugo in Izmir."] * 4)
-    assert method.answer(["Is Hugo in Izmir?"])[0].sources == (5, 6, 7, 8, 0)
-
-
-@pytest.fixture(scope="module")
-def tuned(tiny: Any, tmp_path_factory: pytest.TempPathFactory) -> Callable[[bool], BaseLM]:
-    """Tiny models that learned who moved where, of people who are said to have moved elsewhere in each document."""
-    folder = tmp_path_factory.mktemp("tuned")
-
-    def tuned(reads: bool) -> BaseLM:
-        place = folder / str(reads)
-        settings, base = Tuning(epochs=6, learning_rate=3e-3), load_base(str(tiny.bases["gpt2"]))
-        for _ in train_on_questions(base, moves(seen=True), [], place, settings, reads=reads):
-            pass
-        return load_base(str(place))
-
-    return tuned
-
-
-def moves(*, seen: bool) -> list[QAExample]:
-    """Everybody has moved to nine places in the documents that are trained on, and to a tenth in those that are not."""
-    people = [
-        first + last for first in ("Ada", "Bru", "Cla", "Edi", "Hu") for last in ("bo", "dine", "ka", "mir", "ro")
-    ]
-    places = ["Aalen", "Bergen", "Cadiz", "Delft", "Essen", "Ferrara", "Gdansk", "Haifa", "Izmir", "Jena"]
-    unseen = {person: random.Random(person).choice(places) for person in people}
-    return [
-        QAExample(person + place, f"{person} moved to {place}.", f"Where did {person} move?", (place,))
-        for person in people
-        for place in places
-        if (place != unseen[person]) is seen
-    ]
-
-
-def right(method: Method, examples: Sequence[QAExample]) -> float:
-    method.adapt([example.text for example in examples])
-    replies = method.answer([example.question for example in examples])
-    return sum(reply.text in example.answers for reply, example in zip(replies, examples, strict=True)) / len(examples)
-
-
-@pytest.mark.slow
-def test_reading_answers_what_a_closed_book_cannot(tuned: Callable[[bool], BaseLM]) -> None:
-    asked = moves(seen=False)
-    assert len(asked) == 25
-    reader = tuned(True)
-    assert right(ClosedBook(tuned(False)), asked) < 0.3
-    assert right(ClosedBook(reader), asked) < 0.3
-    assert right(BM25Reading(reader), asked) > 0.8
 
 
 TEXTS = ["Ada moved to Aalen.", "Hugo moved to Haifa, and Ada to Haifa.", "The river rose in Haifa.", "Nobody moved."]
@@ -224,44 +151,9 @@ def test_questions_by_hand(question: str, found: list[int]) -> None:
     assert BM25Index(TEXTS).ranking(question) == found
 
 
-@pytest.mark.parametrize("texts", [[], [""], ["", "? !", "the", "a b c"]], ids=["none", "empty", "wordless"])
-def test_texts_without_words_are_never_found(texts: list[str]) -> None:
-    index = BM25Index(texts)
-    assert index.ranking("Who moved to the a b?") == []
-    assert index.size_on_disk() == 0
-
-
 NAMES = ("Adabo", "Brudine", "Claka", "Darimir", "Ediro", "Felibo", "Gredine", "Huka", "Iremir")
 MOVES = [f"Where did {name} move{'? Say it again' * (index % 5)}?" for index, name in enumerate(NAMES)]
 STORIES = ["" if index % 3 == 0 else f"{name} moved to Haifa.\n" * index for index, name in enumerate(NAMES)]
-
-
-def by_hand(base: BaseLM, text: str) -> str:
-    """The obvious loop: the whole text once more for every token."""
-    ids = base.tokenizer(text, return_tensors="pt")["input_ids"]
-    start = ids.shape[1]
-    for _ in range(MAX_NEW_TOKENS):
-        token = base.model(input_ids=ids).logits[0, -1].argmax()
-        if int(token) == base.tokenizer.eos_token_id:
-            break
-        ids = torch.cat([ids, token.view(1, 1)], dim=1)
-    return first_line(base.tokenizer.decode(ids[0, start:]))
-
-
-@pytest.mark.parametrize("family", ["gpt2", "llama"])
-def test_a_question_is_continued_by_the_model_alone(tiny: Any, family: str) -> None:
-    base = load_base(str(tiny.bases[family]))
-    assert answers(base, MOVES[:3]) == [by_hand(base, question) for question in MOVES[:3]]
-
-
-@pytest.mark.parametrize("family", ["gpt2", "llama"])
-def test_passage_precedes_the_question(tiny: Any, family: str) -> None:
-    base = load_base(str(tiny.bases[family]))
-    passages = ["Ada moved to Aalen.", "Hugo moved.", ""]
-    texts = [
-        f"{passage}\n{question}" if passage else question for passage, question in zip(passages, MOVES[:3], strict=True)
-    ]
-    assert answers(base, MOVES[:3], passages) == [by_hand(base, text) for text in texts]
 
 
 def test_answers_keep_order_in_any_batch_size(tiny: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -49,17 +49,6 @@ def test_bank_sizes_follow_from_the_number_of_questions(preset: str, documents: 
         assert float(computed) == expected, dataset
 
 
-def test_all_bases_were_given_the_same_questions() -> None:
-    """And 1,600 documents have eight times the rows of 200, so that the rows are a mean over the stream."""
-    for dataset in DATASETS:
-        few, many = (
-            [printed(preset, dataset, "mac", documents) * MIB / counts(preset)[0].paper_row for preset in PRESETS]
-            for documents in (200, 1600)
-        )
-        assert max(many) - min(many) < 0.001 * max(many), (dataset, many)
-        assert many[-1] == pytest.approx(8 * few[-1], rel=2e-4)
-
-
 def test_every_method_is_one_that_can_be_evaluated() -> None:
     for datasets in published()["answers"].values():
         for methods in datasets.values():

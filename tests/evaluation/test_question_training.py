@@ -1,6 +1,5 @@
 """Training on questions: what is learned, what is kept, and that an interruption changes nothing."""
 
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -55,18 +54,6 @@ def test_saved_model_answers_its_training_questions(tiny: Any, examples: Example
     assert answers(trained, questions) == [example.answers[0] for example in asked]
 
 
-def test_events_tell_of_every_step_and_every_epoch(tiny: Any, examples: Examples, tmp_path: Path) -> None:
-    events = list(train(load_base(str(tiny.bases["gpt2"])), examples(10), tmp_path))
-    steps = [event for event in events if isinstance(event, TuningStep)]
-    assert [(event.step, event.total_steps) for event in steps] == [(number, 6) for number in range(1, 7)]
-    assert [type(event) for event in events] == [*[TuningStep] * 3, TuningValidated] * 2
-    validated = [event for event in events if isinstance(event, TuningValidated)]
-    assert [(event.step, event.epoch) for event in validated] == [(3, 0), (6, 1)]
-    assert sorted(path.name for path in tmp_path.iterdir() if "tokenizer" not in path.name) == [
-        "config.json", "generation_config.json", "model.safetensors",
-    ]  # fmt: skip
-
-
 def test_the_best_validated_weights_are_kept(tiny: Any, examples: Examples, tmp_path: Path) -> None:
     """A rate at which training soon makes the held-back questions worse."""
     asked, held_back = examples(40), examples(50)[40:]
@@ -106,16 +93,6 @@ def test_gradients_of_parts_add_up(tiny: Any, examples: Examples, monkeypatch: p
         torch.testing.assert_close(gradients, found[0][1], rtol=1e-4, atol=1e-6)
 
 
-def test_without_validation_the_last_weights_are_kept(tiny: Any, examples: Examples, tmp_path: Path) -> None:
-    base = load_base(str(tiny.bases["gpt2"]))
-    events = list(train(base, examples(8), tmp_path, validation=[]))
-    assert [(event.loss, event.is_best) for event in events if isinstance(event, TuningValidated)] == [
-        (None, False),
-        (None, True),
-    ]
-    assert same(weights_of(tmp_path), dict(base.model.named_parameters()))
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(("optimiser", "stops_after"), [("adam", 1), ("adafactor", 3), ("adam", 4), ("adafactor", 6)])
 def test_interrupted_training_is_identical(
@@ -136,16 +113,6 @@ def test_interrupted_training_is_identical(
     rest = [event for event in begun("parts") if isinstance(event, TuningStep)]
     assert [*losses[: rest[0].step - 1], *(event.loss for event in rest)] == whole
     assert same(weights_of(tmp_path / "whole"), weights_of(tmp_path / "parts"))
-
-
-def test_a_stop_leaves_what_is_needed_to_go_on(tiny: Any, examples: Examples, tmp_path: Path) -> None:
-    stop = threading.Event()
-    stop.set()
-    first = list(train(load_base(str(tiny.bases["gpt2"])), examples(12), tmp_path, stop=stop))
-    assert [event.step for event in first if isinstance(event, TuningStep)] == [1]
-    rest = list(train(load_base(str(tiny.bases["gpt2"])), examples(12), tmp_path))
-    assert next(event.step for event in rest if isinstance(event, TuningStep)) == 2
-    assert (tmp_path / "model.safetensors").exists()
 
 
 def test_what_cannot_be_trained_is_refused(tiny: Any, examples: Examples, tmp_path: Path) -> None:

@@ -9,8 +9,7 @@ from mbc_engine.evaluation.methods import METHODS
 from mbc_engine.evaluation.report import read_report
 from mbc_engine.evaluation.results import ExperimentFolder
 from mbc_engine.evaluation.running import run
-from mbc_engine.events import ExperimentFinished, RateTried, StageFinished, StageSkipped, StageStarted, TrainStep
-from mbc_engine.runs.event_log import read_events
+from mbc_engine.events import ExperimentFinished, StageFinished, StageSkipped, StageStarted, TrainStep
 from mbc_engine.runs.training_runs import request_stop
 
 
@@ -49,11 +48,11 @@ def test_every_method_goes_through_every_protocol(work, settings, tmp_path):
     cell = ExperimentFolder(tmp_path / "run").cell("tiny-people")
     for name in names:
         if name != "mbc-shuffled-documents":
-            assert cell.results(name).online.measured.scores.questions == 8
+            assert cell.results(name).online.scores.questions == 8
             assert len(cell.results(name).online.predictions) == 8
-    assert [step.documents for step in cell.results("uniform").retention] == [2, 5, 8]
+    assert [step.cost.documents for step in cell.results("uniform").retention] == [2, 5, 8]
     of_mac = cell.results("mac")
-    assert [step.documents for step in of_mac.scaling] == [2, 8]
+    assert [step.cost.documents for step in of_mac.scaling] == [2, 8]
     assert of_mac.scaling[-1] == of_mac.online  # the same question, asked once
     assert cell.read("", "code-usage").codes == 8
     assert isinstance(events[-1], ExperimentFinished)
@@ -68,7 +67,7 @@ def test_only_what_has_no_result_is_done_again(work, settings, tmp_path):
     assert not of_kind(again, StageStarted)
     assert [event.was_kept for event in of_kind(again, StageFinished)] == [True] * 3
     cell = ExperimentFolder(tmp_path / "run").cell("tiny-people")
-    before = cell.results("mbc-empty").online.measured.scores
+    before = cell.results("mbc-empty").online.scores
     cell.file("mbc-empty", "online").unlink()
     stop = threading.Event()
     for event in run(settings(), tmp_path / "run", cache=tmp_path / "cache", stop=stop):
@@ -76,7 +75,7 @@ def test_only_what_has_no_result_is_done_again(work, settings, tmp_path):
             stop.set()
     assert not cell.has("mbc-empty", "online")  # it was stopped while asking
     assert [event.stage for event in of_kind(work(settings()), StageStarted)] == ["mbc-empty online"]
-    assert cell.results("mbc-empty").online.measured.scores == before
+    assert cell.results("mbc-empty").online.scores == before
 
 
 def test_a_stop_ends_soon_and_the_next_run_goes_on(work, settings, tmp_path):
@@ -105,7 +104,7 @@ def test_each_size_of_memory_is_a_stage(work, untrained, tmp_path):
     (skipped,) = of_kind(events, StageSkipped)
     assert (skipped.stage, skipped.reason) == ("bm25 scaling 14", "there are only 14 documents")
     found = ExperimentFolder(tmp_path / "run").cell("tiny-people").results("bm25")
-    assert [(one.documents, one.measured.banks) for one in found.scaling] == [(2, 7), (4, 3), (14, 1)]
+    assert [(one.cost.documents, one.banks) for one in found.scaling] == [(2, 7), (4, 3), (14, 1)]
     assert [len(one.predictions) for one in found.scaling] == [14, 12, 14]
 
 
@@ -176,11 +175,3 @@ def test_training_stopped_elsewhere_is_not_done(work, settings, tmp_path):
     rest = work(settings(methods=["mbc"]))
     assert [event.step for event in of_kind(rest, TrainStep)] == [3, 4, 5]
     assert of_kind(rest, ExperimentFinished)
-
-
-def test_log_has_no_training_steps(work, settings, tmp_path):
-    work(settings(methods=["uniform"]))
-    logged = list(read_events(tmp_path / "run" / "events.jsonl"))
-    assert [event.rate for event in of_kind(logged, RateTried)] == [1e-3, 1e-4]
-    assert not of_kind(logged, TrainStep)
-    assert ExperimentFolder(tmp_path / "run").cell("tiny-people").results("uniform").rate in (1e-3, 1e-4)

@@ -5,7 +5,7 @@ import pytest
 
 from mbc_engine.config import load_preset
 from mbc_engine.errors import ConfigError
-from mbc_engine.evaluation.cells import Cell, cells
+from mbc_engine.evaluation.cells import cells
 from mbc_engine.evaluation.methods import METHODS, published
 from mbc_engine.evaluation.suite import (
     Base,
@@ -13,7 +13,6 @@ from mbc_engine.evaluation.suite import (
     Suite,
     load_suite,
     parse_suite,
-    suite_in,
 )
 from mbc_engine.names import suite_names
 
@@ -80,17 +79,6 @@ def test_small_suite_has_every_method():
     assert load_suite("small").methods == around_a_base_lm
 
 
-def test_smollm2_suite_covers_every_read():
-    suite = load_suite("smollm2")
-    asked = {name for base in suite.bases for name in suite.methods_of(base)}
-    for read in ("flat", "hierarchical", "routed"):
-        assert {f"mbc-{read}", f"mbc-wrong-{read}"} <= asked
-    around_a_base_lm = {name for name, kind in METHODS.items() if not kind.is_retriever_reader and not kind.read}
-    assert around_a_base_lm <= asked
-    shapes = {(config.model.tokens, config.model.codebook.levels) for config in map(Cell.config, cells(suite))}
-    assert shapes == {(12, 2), (12, 1), (24, 2), (24, 1)}
-
-
 def test_a_suite_can_be_taken_in_parts():
     suite = load_suite("smollm2")
     part = suite.only(["smollm2-135m-24"])
@@ -107,13 +95,6 @@ def test_a_suite_is_repeated_for_another_lm(tmp_path):
     config = load_preset(base.preset, base.changes)
     assert config.model.base == str(tmp_path / "Qwen3-0.6B")
     assert base.methods == suite.bases[0].methods
-
-
-def test_files_lie_in_the_folder_that_is_named():
-    (squad,) = load_suite("smollm2", Path("/data")).datasets
-    assert squad.test == "/data/qa/squad_val.jsonl.xz"
-    assert squad.train[0] == "/data/qa/squad_realigned.jsonl.xz"
-    assert load_suite("small", Path("/data")).datasets[0].test == "/data/news/test.jsonl"
 
 
 @pytest.mark.parametrize(
@@ -180,12 +161,3 @@ def test_the_page_on_evaluation_shows_every_setting():
     defaults = Suite(title="", bases=[], datasets=[], methods=[])
     for name in ("documents", "rates", "scaling", "retention", "question_training", "reading_training", "camels"):
         assert getattr(settings, name) == getattr(defaults, name)
-
-
-def test_suite_survives_its_folder(tmp_path):
-    from mbc_engine.evaluation.results import ExperimentFolder
-
-    settings = load_suite("small")
-    ExperimentFolder(tmp_path).begin(settings.model_dump(exclude_none=True), {})
-    assert suite_in(tmp_path) == settings
-    assert isinstance(suite_in(tmp_path), Suite)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mbc_engine.evaluation.token_weights import over_characters, salient_spans, tf_idf
+from mbc_engine.evaluation.token_weights import salient_spans, tf_idf
 from mbc_engine.lm.base import TokenisedText
 
 
@@ -119,14 +119,3 @@ def test_spacy_is_used_where_it_has_an_english_model(monkeypatch: pytest.MonkeyP
     monkeypatch.setitem(sys.modules, "spacy", stand_in(["de_core_news_sm", "en_core_web_sm", "en_core_web_md"]))
     piece = TokenisedText("ada 5 b", (1, 2, 3), ((0, 3), (3, 5), (5, 7)))
     assert salient_spans()(piece).tolist() == [1, 0, 0]
-
-
-def test_spacy_without_english_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "spacy", stand_in(["de_core_news_sm"]))
-    piece = TokenisedText("it met Ada 5", (1, 2, 3, 4), ((0, 2), (2, 6), (6, 10), (10, 12)))
-    assert salient_spans()(piece).tolist() == [0, 0, 1, 0]
-
-
-def test_token_has_its_heaviest_characters_weight() -> None:
-    piece = TokenisedText("abcd", (1, 2, 3), ((0, 2), (2, 4), (4, 4)))
-    assert over_characters(piece, [(0, 1, 1.0), (1, 3, 5.0), (2, 3, 2.0)]).tolist() == [5, 5, 0]

@@ -80,27 +80,6 @@ def test_initial_pass_through(head_dim: int) -> None:
     assert not modulation[width:].any()
 
 
-def test_default_size() -> None:
-    aggregator = Aggregator(12)
-    assert len(aggregator.blocks) == 4
-    attention = aggregator.blocks[0].attention
-    assert attention.heads * attention.head_dim == 768
-    biased = {name for name in ("query", "key", "value", "output") if getattr(attention, name).bias is not None}
-    assert biased == {"output"}
-    assert not aggregator.pass_through
-    assert aggregator.empty_modulation(question := torch.ones(1, 2, 12)) is question
-
-
-def test_order_of_rows_is_irrelevant() -> None:
-    aggregator = small()
-    question, bank = torch.randn(2, 4, 6), torch.randn(2, 9, 6)
-    order = torch.randperm(9)
-    in_order, reordered = aggregator(question, bank), aggregator(question, bank[:, order])
-    torch.testing.assert_close(reordered.modulation, in_order.modulation)
-    torch.testing.assert_close(reordered.attention, in_order.attention[:, order])
-    torch.testing.assert_close(in_order.attention.sum(-1), torch.ones(2))
-
-
 def test_row_of_weight_n() -> None:
     aggregator = small()
     question, rows = torch.randn(2, 4, 6), torch.randn(2, 3, 6)
@@ -110,23 +89,3 @@ def test_row_of_weight_n() -> None:
     torch.testing.assert_close(weighted.modulation, repeated.modulation)
     grouped = torch.stack([part.sum(-1) for part in repeated.attention.split(counts.tolist(), dim=1)], dim=1)
     torch.testing.assert_close(weighted.attention, grouped)
-
-
-def test_row_of_weight_zero() -> None:
-    aggregator = small()
-    question, rows = torch.randn(2, 4, 6), torch.randn(2, 3, 6)
-    weighted = aggregator(question, rows, torch.tensor([[0.0, -math.inf, 0.0]]))
-    without = aggregator(question, rows[:, [0, 2]])
-    torch.testing.assert_close(weighted.modulation, without.modulation)
-    assert weighted.attention[:, 1].tolist() == [0.0, 0.0]
-
-
-@pytest.mark.parametrize("weighted", [False, True])
-def test_shared_bank(weighted: bool) -> None:
-    aggregator = small()
-    question, bank = torch.randn(3, 4, 6), torch.randn(1, 5, 6)
-    log_weights = torch.randn(1, 5) if weighted else None
-    shared = aggregator(question, bank, log_weights)
-    each = aggregator(question, bank.expand(3, -1, -1), log_weights)
-    torch.testing.assert_close(shared.modulation, each.modulation)
-    torch.testing.assert_close(shared.attention, each.attention)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 
-from mbc_engine.lm.encoders import load_encoder, mean_pooled
+from mbc_engine.lm.encoders import load_encoder
 from mbc_engine.paper.amortizer import EncoderAmortizer, T5Amortizer, TokenHead
 
 SHORT, LONG = "Ada moved.", "Where did the old painter move to in the spring, and who left the town in the winter?"
@@ -20,17 +20,6 @@ def test_padding_is_ignored(tiny: Any, encoder: str, centring: str) -> None:
     assert together.shape == (2, 4, 32)
     torch.testing.assert_close(together[:1], alone, rtol=1e-4, atol=1e-5)
     assert (together[1] - together[0]).abs().max() > 1e-2
-
-
-@pytest.mark.parametrize("encoder", ["bert", "t5"])
-def test_states_then_vectors(tiny: Any, encoder: str) -> None:
-    documents = tiny.model("gpt2", encoder).documents
-    ids, mask = documents.tokenize([SHORT, LONG])
-    amortizer = documents.amortizer
-    with torch.no_grad():
-        states = amortizer.contextualise(ids, mask)
-        assert states.shape == (*ids.shape, amortizer.pretrained.config.hidden_size)
-        assert torch.equal(amortizer.vectors(states, mask), documents([SHORT, LONG]))
 
 
 def test_t5_decoder_is_not_causal(tiny: Any) -> None:
@@ -80,12 +69,6 @@ def masked_states() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     return states, mask, torch.stack([states[0].mean(0), states[1, :2].mean(0)])
 
 
-def test_zero_queries_read_the_mean(pooling: EncoderAmortizer) -> None:
-    states, mask, means = masked_states()
-    pooling.queries.zero_()
-    torch.testing.assert_close(pooling.pooled(states, mask), means[:, None].expand(-1, 4, -1))
-
-
 def test_initial_encoder_amortizer(pooling: EncoderAmortizer) -> None:
     states, mask, means = masked_states()
     pooled = pooling.pooled(states, mask)
@@ -104,12 +87,6 @@ def test_queries_equal_a_loop(pooling: EncoderAmortizer) -> None:
         keys = (states[text, :length] @ pooling.key.weight.T)[:, part]
         weights = (keys @ pooling.queries[token, part] / size**0.5).softmax(0)
         torch.testing.assert_close(pooled[text, token, part], weights @ states[text, :length, part])
-
-
-def test_mean_pooling_by_hand() -> None:
-    states = torch.tensor([[[3.0, 0.0], [3.0, 8.0], [99.0, 99.0]], [[0.0, 2.0], [7.0, 7.0], [7.0, 7.0]]])
-    mask = torch.tensor([[1, 1, 0], [1, 0, 0]])
-    torch.testing.assert_close(mean_pooled(states, mask), torch.tensor([[0.6, 0.8], [0.0, 1.0]]))
 
 
 def test_window(tiny: Any) -> None:

@@ -2,11 +2,7 @@
 
 from typing import Any
 
-import pytest
 import torch
-
-from mbc_engine.config import parse_config
-from mbc_engine.paper.builder import load_pretrained
 
 
 def sides(tiny: Any, documents: bool, questions: bool) -> tuple[torch.nn.Module, torch.nn.Module]:
@@ -20,24 +16,10 @@ def sides(tiny: Any, documents: bool, questions: bool) -> tuple[torch.nn.Module,
     return model.documents.amortizer.pretrained, model.questions.amortizer.pretrained
 
 
-@pytest.mark.parametrize("documents", [False, True])
-@pytest.mark.parametrize("questions", [False, True])
-def test_each_side_trains_unless_it_is_frozen(tiny: Any, documents: bool, questions: bool) -> None:
-    for side, frozen in zip(sides(tiny, documents, questions), (documents, questions), strict=True):
-        assert {parameter.requires_grad for parameter in side.parameters()} == {not frozen}
-
-
 def test_only_frozen_encoders_are_shared(tiny: Any) -> None:
     for documents, questions in ((False, False), (False, True), (True, False), (True, True)):
         one, other = sides(tiny, documents, questions)
         assert (one is other) == (documents and questions)
-
-
-def test_encoders_of_different_names_are_not_shared(tiny: Any) -> None:
-    config = tiny.config("gpt2", "bert", "model.documents.frozen=true", "model.questions.frozen=true")
-    text = config.to_toml().replace(str(tiny.encoders["bert"]), str(tiny.encoders["t5"]), 1)
-    _, *encoders = load_pretrained(parse_config(text, "mixed").model)
-    assert {side.model.config.is_encoder_decoder for side in encoders} == {False, True}
 
 
 def test_settings_reach_the_modules(tiny: Any) -> None:
@@ -72,9 +54,3 @@ def test_settings_reach_the_modules(tiny: Any) -> None:
     assert one.positions is not other.positions
     assert one.positions.std() > 0.5
     assert not model.aggregator.pass_through
-
-
-def test_without_routing_or_centring_there_is_neither(tiny: Any) -> None:
-    model = tiny.model()
-    assert model.router is None
-    assert model.documents.amortizer.centring is None

@@ -28,28 +28,6 @@ def test_position_vectors() -> None:
     assert torch.equal(centring(VECTORS[:1]), centring.eval()(VECTORS[:1]))
 
 
-def test_running_statistics() -> None:
-    centring = Centring(torch.zeros(2, 2), momentum=0.25)
-    centring(VECTORS)
-    torch.testing.assert_close(centring.mean, torch.tensor([[0.5, 1.25], [0.0, 0.75]]))
-    torch.testing.assert_close(centring.scale, 0.75 + 0.25 * SCALE)
-
-
-def test_evaluation_uses_running_statistics() -> None:
-    centring = Centring(torch.zeros(2, 2)).eval()
-    centring.mean[0, 0], centring.scale[1] = 1.0, 2.0
-    out = centring(VECTORS[:1])
-    assert out.tolist() == [[[0.0, 5.0], [0.0, 0.0]]]
-    assert torch.equal(centring(VECTORS)[:1], out)
-    assert centring.mean.sum() == 1.0
-
-
-def test_single_document_uses_running_statistics() -> None:
-    centring = Centring(torch.zeros(2, 2))
-    assert torch.equal(centring(VECTORS[:1]), VECTORS[:1])
-    assert not centring.mean.any()
-
-
 def test_fit() -> None:
     centring = Centring(torch.zeros(2, 2))
     centring.fit(VECTORS)
@@ -66,10 +44,6 @@ def test_batch_statistics_carry_gradients() -> None:
     scale = ((by_hand - mean).square().sum((0, 2)) / 6).sqrt()
     ((by_hand - mean) / scale[None, :, None] * weights).sum().backward()
     torch.testing.assert_close(ours.grad, by_hand.grad)
-
-
-def test_equal_documents_stay_finite() -> None:
-    assert Centring(torch.zeros(2, 2))(torch.ones(4, 2, 2)).abs().max() == 0
 
 
 @pytest.mark.parametrize(

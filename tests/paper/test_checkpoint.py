@@ -9,13 +9,11 @@ import pytest
 import torch
 
 from mbc_engine.errors import ModelError, ModelMismatch
-from mbc_engine.lm.pretrained import PACKED, restore
 from mbc_engine.model import open_bank, signature
 from mbc_engine.names import find_model
 from mbc_engine.paper.checkpoint import load_model, save_model, trained_state
 from mbc_engine.paper.mbc import MBC
 from mbc_engine.paper.memories import CodeMemory
-from mbc_engine.paper.scoring import memorise_documents
 from tests.paper.conftest import weight_overrides
 
 TEXTS = ["Ada moved to Bergen in the spring.", "The river rose.", "Hugo moved to Haifa and nobody was hurt."]
@@ -87,17 +85,6 @@ def test_frozen_encoders_are_not_stored(tiny: Any, encoder: str) -> None:
         assert not any(name.startswith("base.") for name in names)
 
 
-@pytest.mark.parametrize("weights", ["float32", *PACKED])
-def test_trained_parameters_are_stored_once(wide: Any, weights: str) -> None:
-    model = wide.model("gpt2", "t5", *weight_overrides(weights, weights))
-    stored = trained_state(model).values()
-    assert {value.dtype for value in stored} == {torch.float32}
-    wanted = [value for name, value in model.named_parameters() if value.requires_grad and not name.startswith("base.")]
-    assert sorted(value.data_ptr() for value in stored) == sorted(
-        value.data_ptr() for value in [*wanted, model.codebook.usage]
-    )
-
-
 def test_fingerprints(tiny: Any) -> None:
     model = tiny.model()
     amortizer, codebook = model.fingerprints()
@@ -159,23 +146,6 @@ def test_another_base_lm(tiny: Any, saved: Path) -> None:
         load_model(saved)
 
 
-def test_restore_needs_the_same_names(tiny: Any, tmp_path: Path) -> None:
-    model = tiny.model()
-    state = dict(trained_state(model))
-    state.pop("codebook.usage")
-    with pytest.raises(ModelError):
-        restore(trained_state(model), state, tmp_path)
-    with pytest.raises(ModelError):
-        restore(trained_state(model), {**trained_state(model), "more": torch.zeros(1)}, tmp_path)
-
-
-def test_find_model_in_a_folder(saved: Path) -> None:
-    assert find_model(str(saved)) == saved
-    assert find_model(str(saved.parent)) == saved
-    with pytest.raises(ModelError, match="There is no model 'nonesuch'"):
-        find_model("nonesuch")
-
-
 def test_find_model_by_name(saved: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("platformdirs.user_data_path", lambda name: tmp_path / "data" / name)
     own = tmp_path / "data" / "mbc" / "models" / "my-model"
@@ -184,21 +154,6 @@ def test_find_model_by_name(saved: Path, monkeypatch: pytest.MonkeyPatch, tmp_pa
     trained = tmp_path / "data" / "mbc" / "runs" / "my-run" / "model"
     shutil.copytree(saved, trained)
     assert find_model("my-run") == trained
-
-
-@pytest.mark.parametrize("base", ["gpt2", "llama"])
-@pytest.mark.parametrize("quantised", ["true", "false"])
-def test_model_without_kv_lora(tiny: Any, tmp_path: Path, base: str, quantised: str) -> None:
-    settings = (base, "bert", f"model.quantised={quantised}", "model.lora.layers=0")
-    model = disturbed(tiny.model(*settings))
-    assert not any(value.requires_grad for value in model.base.parameters())
-    save_model(model, tiny.config(*settings), tmp_path / "model")
-    assert sorted(path.name for path in (tmp_path / "model").iterdir()) == ["config.toml", "model.safetensors"]
-    again = load_model(tmp_path / "model")
-    assert trained_state(model).keys() == trained_state(again).keys()
-    memories = [memorise_documents(own, TEXTS)[0] for own in (model, again)]
-    answers = [own.answer_from(QUESTIONS, memory) for own, memory in zip((model, again), memories, strict=True)]
-    assert answers[0] == answers[1]
 
 
 def test_model_without_codes(tiny: Any, tmp_path: Path) -> None:

@@ -60,33 +60,6 @@ def test_routed_codes_equal_a_loop(small: Any, lengths: list[int], levels: int, 
         assert own.sum((1, 2)) == pytest.approx([1] * levels, abs=1e-5)
 
 
-@given(lengths=LENGTHS, levels=st.integers(1, 2), per_position=st.booleans())
-def test_hierarchical_codes_spread_the_shares(small: Any, lengths: list[int], levels: int, per_position: bool) -> None:
-    codebook = small.codebook(levels=levels, per_position=per_position)
-    codes = small.codes(sum(lengths), levels)
-    memory = CodeMemory(codes, codebook, np.array(lengths))
-    reading = read("hierarchical:3", small.reader(codebook), small.question(), memory, top=len(lengths))
-    assert reading.codes is not None
-    for own, sources in zip(reading.codes, reading.sources, strict=True):
-        chunks = [source.chunk for source in sources]
-        each = np.repeat([[source.share / 3] for source in sources], 3, axis=1)
-        np.testing.assert_allclose(own, gathered(codebook, codes[chunks], each), rtol=1e-4, atol=1e-6)
-        assert own.sum((1, 2)) == pytest.approx([1] * levels, abs=1e-5)
-
-
-@pytest.mark.parametrize("per_position", [False, True])
-@pytest.mark.parametrize("mode", ["flat", "routed:6"])
-def test_weighted_codes_equal_dense_attention(small: Any, mode: str, per_position: bool) -> None:
-    codebook, question, codes = small.codebook(per_position=per_position), small.question(), small.codes(6)
-    weights = np.array([1, 0.5, 2**-10, 1, 0.25, 1], np.float32)
-    reader, rows = small.reader(codebook, routed=True), small.dense(codebook, codes).flatten(0, 1)
-    logs = torch.from_numpy(np.log(weights)).repeat_interleave(3).unsqueeze(0)
-    dense = reader.aggregator(question, rows.expand(2, -1, -1), logs)
-    found = read(mode, reader, question, CodeMemory(codes, codebook, weights=weights)).codes
-    for own, attention in zip(found, dense.attention.numpy(), strict=True):
-        np.testing.assert_allclose(own, gathered(codebook, codes, attention.reshape(-1, 3)), rtol=1e-4, atol=1e-6)
-
-
 @pytest.mark.parametrize("mode", ["flat", "routed", "hierarchical:2"])
 def test_no_codes(small: Any, mode: str) -> None:
     codebook, question = small.codebook(), small.question()

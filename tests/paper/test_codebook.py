@@ -38,24 +38,6 @@ def naive_quantize(codebook: Codebook, vectors: Tensor) -> tuple[Tensor, Tensor,
     return codes, sums, sum(error) * (1 + codebook.commitment)
 
 
-def test_nearest_codes_by_hand() -> None:
-    codes = book_of(SQUARE, tokens=2).encode(vectors_of([[0.1, 0.2], [0.9, 0.3]], [[0.2, 2.0], [-3.0, -1.0]]))
-    assert codes.tolist() == [[[0], [1]], [[2], [0]]]
-
-
-def test_lowest_code_wins_a_tie() -> None:
-    assert book_of(SQUARE).encode(vectors_of([[0.5, 0.5]], [[0.5, 0.0]], [[2.0, 2.0]])).flatten().tolist() == [0, 0, 1]
-    assert book_of([[1.0, 1.0], [1.0, 1.0]]).encode(vectors_of([[1.0, 1.0]])).item() == 0
-
-
-def test_initial_codes() -> None:
-    torch.manual_seed(0)
-    books = Codebook(50, 16, 2).books
-    assert books.abs().max() <= 1 / 50
-    assert books.abs().max() > 0.9 / 50
-    assert books.min() < 0 < books.max()
-
-
 def test_straight_through_gradient() -> None:
     codebook = book_of(SQUARE)
     vectors = vectors_of([[0.75, 0.25]]).requires_grad_()
@@ -110,12 +92,6 @@ def test_usage_is_a_moving_average() -> None:
     assert codebook.usage.tolist() == [[[0.4375, 0.75, 0.5625]]]
 
 
-def test_usage_by_level_and_position() -> None:
-    codebook = Codebook(3, 2, 2, levels=2, per_position=True, decay=0.5)
-    codebook.update_usage(torch.tensor([[[0, 1], [2, 2]], [[0, 0], [1, 2]]]))
-    assert codebook.usage.tolist() == [[[1.0, 0.0, 0.0], [0.0, 0.5, 0.5]], [[0.5, 0.5, 0.0], [0.0, 0.0, 1.0]]]
-
-
 def test_reset_of_codes_below_the_threshold() -> None:
     codebook = book_of([[5.0, 5.0], [6.0, 6.0], [7.0, 7.0], [8.0, 8.0]], dead_threshold=0.1)
     codebook.usage[0, 0] = torch.tensor([0.05, 0.1, 1.0, 0.09])
@@ -128,23 +104,6 @@ def test_reset_of_codes_below_the_threshold() -> None:
     assert len(set(taken)) == 2
     mean = (0.05 + 0.1 + 1.0 + 0.09) / 4
     assert codebook.usage[0, 0].tolist() == pytest.approx([mean, 0.1, 1.0, mean])
-
-
-def test_reset_takes_distinct_batch_vectors() -> None:
-    codebook = book_of([[9.0, float(index)] for index in range(5)])
-    assert codebook.reset_dead(vectors_of([[1.0, 0.0]], [[2.0, 0.0]]).unsqueeze(0)) == 2
-    assert sorted(codebook.books[0, 0].tolist()) == sorted([[1.0, 0.0], [2.0, 0.0], [9.0, 2.0], [9.0, 3.0], [9.0, 4.0]])
-
-
-def test_reset_draws_evenly_from_the_batch() -> None:
-    torch.manual_seed(0)
-    drawn = []
-    for _ in range(60):
-        codebook = book_of([[9.0, 0.0], [8.0, 0.0]])
-        codebook.usage[0, 0, 1] = 1.0
-        codebook.reset_dead(vectors_of([[1.0, 0.0]], [[2.0, 0.0]], [[3.0, 0.0]]).unsqueeze(0))
-        drawn.append(codebook.books[0, 0, 0, 0].item())
-    assert min(drawn.count(value) for value in (1.0, 2.0, 3.0)) >= 10
 
 
 def test_reset_by_level_and_position() -> None:
@@ -203,11 +162,3 @@ def test_kmeans_finds_well_separated_clusters() -> None:
     found = {(round(x), round(y)): size for (x, y), size in zip(centres.tolist(), sizes.tolist(), strict=True)}
     assert found == {(0, 0): 5.0, (100, 0): 4.0, (0, 100): 4.0}
     assert centres[order[0]].tolist() == pytest.approx([0.0, 0.0], abs=1e-5)
-
-
-def test_kmeans_leaves_no_cluster_empty() -> None:
-    torch.manual_seed(0)
-    points = torch.cat([torch.zeros(20, 1), torch.tensor([[5.0], [9.0]])])
-    centres, sizes = kmeans(points, 3)
-    assert sorted(centres.flatten().tolist()) == [0.0, 5.0, 9.0]
-    assert sorted(sizes.tolist()) == [1.0, 1.0, 20.0]

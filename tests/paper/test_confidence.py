@@ -21,19 +21,6 @@ def test_judge(gain: float, confidence: float, origin: str) -> None:
     assert judge(HALVES, gain) == (pytest.approx(confidence), origin)
 
 
-def test_thresholds_are_inclusive() -> None:
-    flat = {"slope": 0, "intercept": 0}
-    assert judge(ConfidenceSettings(**flat, from_memory=0.5, from_model=0.4), 1)[1] == "memory"
-    assert judge(ConfidenceSettings(**flat, from_memory=0.6, from_model=0.5), 1)[1] == "model"
-    assert judge(ConfidenceSettings(**flat, from_memory=0.5, from_model=0.5), 1)[1] == "memory"
-    assert judge(ConfidenceSettings(**flat, from_memory=0.6, from_model=0.4), 1)[1] == "unsure"
-
-
-@pytest.mark.parametrize("gain", [1e300, -1e300])
-def test_huge_gains(gain: float) -> None:
-    assert judge(HALVES, gain)[0] == float(gain > 0)
-
-
 def test_fit_of_separated_gains() -> None:
     # Eight of a kind: the targets are 9/10 and 1/10, and a line meets both.
     made = fit([2.0] * 8, [0.0] * 8)
@@ -55,14 +42,6 @@ def test_fit_of_overlapping_gains() -> None:
     assert [judge(made, gain)[1] for gain in (1.0, 0.0)] == ["unsure", "unsure"]
 
 
-def test_tolerance_of_one_in_twenty() -> None:
-    # One of the twenty uninformed answers gains much, one of the informed nothing; the sets are each other's mirror.
-    made = fit([0.0, *[1.0] * 10, *[2.0] * 9], [2.0, *[1.0] * 10, *[0.0] * 9])
-    assert [judge(made, gain)[1] for gain in (0.0, 1.0, 2.0)] == ["model", "unsure", "memory"]
-    stricter = fit([0.0, *[1.0] * 9, *[2.0] * 9], [2.0, *[1.0] * 9, *[0.0] * 9])
-    assert [judge(stricter, gain)[1] for gain in (0.0, 1.0, 2.0)] == ["unsure", "unsure", "unsure"]
-
-
 @pytest.mark.parametrize(
     ("informed", "uninformed"),
     [([0.0, 1.0], [1.0, 2.0]), ([0.5, 1.5], [1.5, 0.5]), ([1.0, 1.0 + 1e-8], [1.0]), ([0.0], [0.0])],
@@ -80,12 +59,3 @@ def test_wrong_labels_are_limited(informed: list[float], uninformed: list[float]
     assert made.from_model <= made.from_memory
     assert 20 * sum(judge(made, gain)[1] == "memory" for gain in uninformed) <= len(uninformed)
     assert 20 * sum(judge(made, gain)[1] == "model" for gain in informed) <= len(informed)
-
-
-@given(GAINS, GAINS)
-def test_judge_is_monotonic(informed: list[float], uninformed: list[float]) -> None:
-    made = fit(informed, uninformed)
-    judged = [judge(made, gain / 4) for gain in range(-20, 21)]
-    assert [own for own, _ in judged] == sorted(own for own, _ in judged)
-    places = [("model", "unsure", "memory").index(origin) for _, origin in judged]
-    assert places == sorted(places)

@@ -3,7 +3,6 @@
 import math
 import weakref
 from collections.abc import Iterable, Sequence
-from datetime import date, timedelta
 from typing import Any
 
 import numpy as np
@@ -13,10 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from mbc_engine.bank import BankHeader, Selection
 from mbc_engine.paper import reads
 from mbc_engine.paper.aggregator import Aggregated, Aggregator
-from mbc_engine.paper.memories import BankMemory, CodeMemory, ReadableMemory, VectorMemory
+from mbc_engine.paper.memories import CodeMemory, ReadableMemory, VectorMemory
 from mbc_engine.paper.reads import GroupResult, read
 
 Node = tuple[Tensor, dict[int, float], float]  # a modulation [T, D], the chunks' shares, and what these weigh together
@@ -101,55 +99,6 @@ def test_weighted_read_equals_the_recursion(
         check(reader, small.question(), memory, leaves(vectors, weights), documents, size)
 
 
-def test_half_life_weighs_groups(small: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(BankHeader, "block_chunks", property(lambda header: 4))
-    codebook, codes, last = small.codebook(), small.codes(9), date(2024, 6, 1)
-    dates = [(last - timedelta(20 * number)).isoformat() for number in range(9)]
-    with small.bank(codebook, codes, np.ones(9, np.int64), dates=dates) as bank:
-        memory = BankMemory(bank, codebook, Selection(half_life=20.0, as_of=last))
-        nodes = leaves(small.dense(codebook, codes), [0.5**number for number in range(9)])
-        check(small.reader(codebook), small.question(), memory, nodes, list(range(9)), 3)
-        (found, _) = read("hierarchical:3", small.reader(codebook), small.question(), memory, top=9).sources
-        assert sum(own.share for own in found if own.chunk >= 6) < 0.1
-
-
-@pytest.mark.parametrize("weight", [None, 0.25])
-@pytest.mark.parametrize("levels", [1, 2])
-def test_equal_documents_have_equal_shares(small: Any, levels: int, weight: float | None) -> None:
-    codebook, codes = small.codebook(levels=levels), np.tile(small.codes(1, levels), (200, 1, 1))
-    memory = CodeMemory(codes, codebook, weights=None if weight is None else np.full(200, weight, np.float32))
-    for size in (64, 3):
-        reading = read(f"hierarchical:{size}", small.reader(codebook), small.question(), memory, top=200)
-        for found in reading.sources:
-            assert [own.share for own in found] == pytest.approx([1 / 200] * 200, rel=1e-4)
-
-
-def test_full_groups_are_combined_unweighted() -> None:
-    given: list[Tensor | None] = []
-
-    def noting(question: Tensor, rows: Tensor, logs: Tensor | None) -> Aggregated:
-        given.append(logs)
-        return averaged(question, rows, logs)
-
-    results = [
-        GroupResult(torch.ones(1, 1, 1), [{number: (1.0, 1.0, number)}], weight)
-        for number, weight in enumerate([3.0, 3.0, 3.0, 1.0])
-    ]
-    assert conquered(results, 2, noting).weight == 10
-    full, last, both = given
-    assert full is None
-    for logs, weights in ((last, [3, 1]), (both, [6, 4])):
-        assert logs is not None
-        assert logs.exp().tolist() == [pytest.approx(weights)]
-
-
-def test_ties_within_a_group(small: Any) -> None:
-    codebook, codes = small.codebook(), small.codes(4)
-    codes[1] = codes[2] = codes[0]
-    found = read("hierarchical:4", small.reader(codebook), small.question(1), CodeMemory(codes, codebook)).sources[0]
-    assert {own.chunk: own.ties for own in found} == {0: 2, 1: 2, 2: 2, 3: 0}
-
-
 def averaged(question: Tensor, rows: Tensor, logs: Tensor | None) -> Aggregated:
     """What a tiny aggregator could do: each row gets the same attention."""
     return Aggregated(rows.mean(1, keepdim=True), torch.full(rows.shape[:2], 1 / rows.shape[1]))
@@ -195,36 +144,3 @@ def test_document_is_named_by_its_best_chunk() -> None:
     ]
     ((share, _, chunk),) = conquered(results, 2).shares[0].values()
     assert (chunk, share) == (2, pytest.approx(1.5 / 4))
-
-
-@given(
-    blocks=st.lists(st.lists(st.integers(1, 4), min_size=1, max_size=4), max_size=5),
-    size=st.integers(1, 9),
-    weigh=st.booleans(),
-    data=st.data(),
-)
-def test_groups_ignore_block_borders(
-    small: Any, blocks: list[list[int]], size: int, weigh: bool, data: st.DataObject
-) -> None:
-    lengths = [length for block in blocks for length in block]
-    total = sum(lengths)
-    weights = data.draw(st.lists(st.sampled_from([0.0, 0.5, 1.0]), min_size=total, max_size=total)) if weigh else None
-    documents, codes, codebook = small.documents(np.array(lengths, np.int64)), small.codes(total), small.codebook()
-
-    class InBlocks(CodeMemory):
-        def _blocks(self) -> Any:
-            first = 0
-            for block in blocks:
-                yield codes[first : first + sum(block)], np.array(block)
-                first += sum(block)
-
-    given_weights = None if weights is None else np.array(weights, np.float32)
-    groups = list(InBlocks(codes, codebook, np.array(lengths), given_weights).groups(size))
-    kept = [chunk for chunk in range(total) if weights is None or weights[chunk] > 0]
-    expected = [kept[start : start + size] for start in range(0, len(kept), size)]
-    assert [chunks.tolist() for _, chunks, _ in groups] == expected
-    for (memory, _, numbers), chunks in zip(groups, expected, strict=True):
-        assert numbers.tolist() == [documents[chunk] for chunk in chunks]
-        assert np.array_equal(memory.codes_at(np.arange(len(chunks))), codes[chunks])
-        assert memory.total_weight() == (len(chunks) if weights is None else sum(weights[chunk] for chunk in chunks))
-        assert len(memory) == len(chunks)

@@ -111,31 +111,6 @@ def test_update_by_hand(folder: Path, weights: str) -> None:
         torch.testing.assert_close(after[1, part][1] - before[1, part][1], expected, rtol=1e-3, atol=1e-4)
 
 
-def test_shared_down_projection(tiny: Any) -> None:
-    gpt2 = trained(adapted(tiny.bases["gpt2"], layers=2))
-    assert sorted(tuple(value.shape) for value in gpt2.values()) == [(2, 32), (2, 32), (64, 2), (64, 2)]
-    llama = trained(adapted(tiny.bases["llama"], layers=2))
-    assert sorted(tuple(value.shape) for value in llama.values()) == [(2, 32)] * 4 + [(24, 2)] * 4
-
-
-def test_only_the_adapter_trains(folder: Path) -> None:
-    base = adapted(folder, layers=2)
-    assert all("lora_" in name for name in trained(base))
-    assert all(".1." in name for name in trained(adapted(folder, layers=1)))
-    assert trained(adapted(folder, layers=99)).keys() == trained(base).keys()
-
-
-def test_dropout_acts_in_training_only(folder: Path) -> None:
-    base = adapted(folder, dropout=0.5)
-    randomise(base)
-    for name, module in base.named_modules():
-        module.training = "lora_dropout" in name
-    torch.manual_seed(0)
-    assert not torch.equal(projections(base)[1, "v"][1], projections(base)[1, "v"][1])
-    base.eval()
-    assert torch.equal(projections(base)[1, "v"][1], projections(base)[1, "v"][1])
-
-
 @pytest.mark.parametrize("other", [{"layers": 2}, {"rank": 3}])
 def test_adapter_of_another_size(folder: Path, tmp_path: Path, other: dict[str, int]) -> None:
     keep(adapted(folder, **other), tmp_path)

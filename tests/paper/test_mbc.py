@@ -61,16 +61,6 @@ def test_codes_do_not_depend_on_the_batch(tiny: Any, encoder: str) -> None:
     check()
 
 
-@pytest.mark.parametrize("encoder", ["bert", "t5"])
-def test_batches_on_a_cpu(tiny: Any, encoder: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(encoders, "_BATCH", 4)
-    documents = tiny.model("gpt2", encoder).documents.encoder
-    lengths = [10, 5000, 1300, 20, 1200, 1000, 1300, 30, 1300]
-    found = list(documents.batches(["x" * length for length in lengths]))
-    # Of 1,000 characters four texts fit, of 1,300 three, and the longest stands alone.
-    assert found == [[0, 3, 7, 5], [4, 2, 6], [8], [1]]
-
-
 @pytest.mark.parametrize("base", ["gpt2", "llama"])
 @pytest.mark.parametrize("mode", ["flat", "routed"])
 def test_answers_equal_the_parts_by_hand(tiny: Any, base: str, mode: str) -> None:
@@ -91,26 +81,6 @@ def test_answers_equal_the_parts_by_hand(tiny: Any, base: str, mode: str) -> Non
             assert [hit.chunk for hit in hits] == best_first[:3].tolist()
             found = [hit.share for hit in hits]
             assert found == pytest.approx(shares[best_first[:3]].tolist(), rel=1e-4)
-
-
-def test_default_read_mode(tiny: Any) -> None:
-    model = tiny.model("gpt2", "bert", "model.routing=true", "model.read=routed")
-    torch.nn.init.normal_(model.codebook.books)
-    memory = CodeMemory(model.memorise(TEXTS), model.codebook)
-    assert model.answer_from(QUESTIONS, memory) == model.answer_from(QUESTIONS, memory, read_mode="routed")
-    assert model.answer_from(QUESTIONS, memory) != model.answer_from(QUESTIONS, memory, read_mode="flat")
-
-
-def test_order_of_the_memory_is_irrelevant(tiny: Any) -> None:
-    model = tiny.model()
-    torch.nn.init.normal_(model.codebook.books)
-    codes, order = model.memorise(TEXTS), [3, 0, 4, 2, 1]
-    in_order = model.answer_from(QUESTIONS, CodeMemory(codes, model.codebook), top=5)
-    reordered = model.answer_from(QUESTIONS, CodeMemory(codes[order], model.codebook), top=5)
-    for (text, hits), (same, others) in zip(in_order, reordered, strict=True):
-        assert text == same
-        shares = {order[hit.chunk]: hit.share for hit in others}
-        assert shares == pytest.approx({hit.chunk: hit.share for hit in hits}, rel=1e-4)
 
 
 def test_frozen_parts_have_no_dropout(tiny: Any) -> None:

@@ -9,7 +9,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from mbc_engine.bank import Codes
 from mbc_engine.errors import ConfigError, MBCError, ModelError
@@ -114,19 +113,6 @@ def test_equal_documents_tie(small: Any) -> None:
             assert [each.chunk for each in own if each.ties] == [0, 2, 3]
 
 
-def test_vectors_read_like_their_codes(small: Any) -> None:
-    codebook, codes = small.codebook(), small.codes(6)
-    reader = small.reader(codebook, routed=True)
-    question = small.question(2)
-    memories = CodeMemory(codes, codebook), VectorMemory(small.dense(codebook, codes))
-    for mode in ("flat", "routed", "hierarchical:4"):
-        by_codes, by_vectors = (read(mode, reader, question, memory, top=3) for memory in memories)
-        torch.testing.assert_close(by_codes.modulation, by_vectors.modulation, rtol=1e-4, atol=1e-5)
-        for one, other in zip(sources(by_codes), sources(by_vectors), strict=True):
-            assert [chunk for chunk, _ in one] == [chunk for chunk, _ in other]
-            assert [share for _, share in one] == pytest.approx([share for _, share in other], rel=1e-4)
-
-
 def test_residual_codes_are_not_read_flat(small: Any) -> None:
     memory = CodeMemory(small.codes(2, levels=2), small.codebook(levels=2))
     with pytest.raises(MBCError, match="cannot be read flat"):
@@ -176,24 +162,6 @@ def test_routed_read_equals_a_loop(small: Any, lengths: list[int], levels: int, 
         torch.testing.assert_close(reading.modulation[index], expected, rtol=1e-4, atol=1e-5)
 
 
-def test_routed_documents_is_independent_of_top(small: Any) -> None:
-    codebook, question = small.codebook(), small.question(1)
-    memory, reader = CodeMemory(small.codes(8), codebook), small.reader(routed=True, documents=3)
-    one, many = (read("routed", reader, question, memory, top=top) for top in (1, 6))
-    assert [len(one.sources[0]), len(many.sources[0])] == [1, 6]
-    torch.testing.assert_close(one.modulation, many.modulation)
-    same = read("routed:3", small.reader(routed=True, documents=1), question, memory)
-    torch.testing.assert_close(one.modulation, same.modulation)
-
-
-def test_memory_smaller_than_top(small: Any) -> None:
-    memory, question = CodeMemory(small.codes(2), small.codebook()), small.question(1)
-    for mode in ("flat", "routed", "hierarchical"):
-        reading = read(mode, small.reader(routed=True, documents=5), question, memory, top=9)
-        assert sorted(chunk for chunk, _ in sources(reading)[0]) == [0, 1]
-        assert sum(share for _, share in sources(reading)[0]) == pytest.approx(1.0)
-
-
 @pytest.mark.parametrize("mode", ["flat", "routed", "hierarchical"])
 def test_empty_memory(small: Any, mode: str) -> None:
     question = small.question(2)
@@ -214,60 +182,3 @@ def test_unknown_read_mode(small: Any) -> None:
     with pytest.raises(ConfigError, match="no read mode") as refused:
         read("nonsense", small.reader(routed=True), small.question(1), memory)
     assert refused.value.hint
-
-
-def test_gradients(small: Any) -> None:
-    for mode in ("flat", "routed", "hierarchical:2"):
-        codebook = small.codebook()
-        reader = small.reader(codebook, routed=True)
-        assert reader.router is not None
-        weights = [codebook.books, *reader.aggregator.parameters(), reader.router.weight]
-        for weight in weights:
-            weight.requires_grad_(True)
-        reading = read(mode, reader, small.question(), CodeMemory(small.codes(5), codebook))
-        reading.modulation.square().sum().backward()
-        assert codebook.books.grad is not None
-        assert codebook.books.grad.abs().sum() > 0
-        assert all(weight.grad is not None for weight in reader.aggregator.parameters())
-        assert len(reading.sources[0]) == 5
-
-
-class WithoutDouble(TorchDispatchMode):
-    """As on a device that has no float64."""
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = func(*args, **(kwargs or {}))
-        if isinstance(result, Tensor) and result.dtype == torch.float64:
-            raise TypeError("this device has no float64")
-        return result
-
-
-@pytest.mark.parametrize("weights", [None, np.array([1, 0.5, 0.5, 0, 1, 0.25], np.float32)])
-def test_reads_need_no_float64(small: Any, weights: np.ndarray | None) -> None:
-    codebook = small.codebook()
-    reader, question = small.reader(codebook, routed=True), small.question()
-    codes = small.codes(6)
-    memories = CodeMemory(codes, codebook, weights=weights), VectorMemory(small.dense(codebook, codes), None, weights)
-    with WithoutDouble():
-        for memory in memories:
-            for mode in ("flat", "routed", "hierarchical:2"):
-                assert read(mode, reader, question, memory).sources[0]
-
-
-def test_half_precision_shares(small: Any) -> None:
-    codebook, codes = small.codebook(), small.codes(4)
-    attention = torch.rand(2, 12).bfloat16()
-    ((shares, _),) = VectorMemory(small.dense(codebook, codes)).shares(attention)
-    expected = attention.double().reshape(2, 4, 3).sum(-1)
-    np.testing.assert_allclose(np.exp(shares), expected, rtol=1e-5)
-    rows = attention[:, :5]
-    ((shares, _),) = CodeMemory(codes, codebook).shares(rows)
-    assert np.exp(shares).sum(-1) == pytest.approx(rows.double()[:, np.unique(codes)].sum(-1).numpy(), rel=1e-5)
-
-
-def test_codebook_is_projected_once(small: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    codebook = small.codebook(per_position=True)
-    reader, memory, question = small.reader(codebook), CodeMemory(small.codes(4), codebook), small.question()
-    first = read("flat", reader, question, memory)
-    monkeypatch.setattr(reader.aggregator, "project", None)
-    assert torch.equal(read("flat", reader, question, memory).modulation, first.modulation)

@@ -7,7 +7,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from mbc_engine.lm.base import KVPrefix
 from mbc_engine.paper.prefix import PrefixNetwork
 
 
@@ -56,39 +55,6 @@ def test_prefix_equals_a_loop(dim: int, kv_heads: int, head_dim: int, options: d
                         expected = expected * made.value_scale[layer]
                     torch.testing.assert_close(kind[document, layer, :, column], expected)
                 slot += 1
-
-
-def test_unused_latents() -> None:
-    made, latents = network(6, 2, 3), torch.randn(1, 13, 6)  # 12 slots
-    prefix = made(latents)
-    latents[:, 12] += 1
-    assert torch.equal(made(latents).keys, prefix.keys)
-    latents[:, 11] += 1
-    assert not torch.equal(made(latents).values, prefix.values)
-
-
-def test_projection_only_for_another_width() -> None:
-    assert not list(network(6, 2, 3).to_kv.parameters())
-    assert network(6, 2, 2).to_kv.weight.shape == (4, 6)
-
-
-def test_repeat() -> None:
-    keys = torch.arange(2.0).view(2, 1, 1, 1, 1)
-    repeated = KVPrefix(keys, keys + 10).repeat(3)
-    assert repeated.keys.flatten().tolist() == [0, 0, 0, 1, 1, 1]
-    assert repeated.values.flatten().tolist() == [10, 10, 10, 11, 11, 11]
-
-
-def test_every_cache_is_fresh() -> None:
-    prefix = network(6, 2, 3)(torch.randn(1, 4, 6))
-    first = prefix.cache(torch.float32)
-    first.update(torch.zeros(1, 2, 1, 3), torch.zeros(1, 2, 1, 3), 0)
-    second = prefix.cache(torch.float32)
-    assert (first.get_seq_length(0), second.get_seq_length(0)) == (3, 2)
-    for layer in range(3):
-        keys, values = second.layers[layer].keys, second.layers[layer].values
-        assert torch.equal(keys, prefix.keys[:, layer])
-        assert torch.equal(values, prefix.values[:, layer])
 
 
 def test_no_prefix_has_no_columns(tiny: Any) -> None:

@@ -1,6 +1,5 @@
 """Several banks read as one, against one bank that holds the same, as often as they count."""
 
-import math
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import date
@@ -15,7 +14,6 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from mbc_engine.bank import Banks, Selection, merge
-from mbc_engine.errors import BankError
 from mbc_engine.paper.codebook import Codebook
 from mbc_engine.paper.memories import BankMemory, CodeMemory, ReadableMemory
 from mbc_engine.paper.reads import Reading, read
@@ -129,59 +127,3 @@ def test_weights_multiply_those_of_a_selection(small: Any, mode: str, weights: t
         assert len(selected) == len(by_hand) == 7
         numbers = small.documents(np.array([1, 2, 1, 2, 1, 1]))
         assert_same(*(read_all(small, codebook, memory, mode) for memory in (selected, by_hand)), numbers, numbers)
-
-
-@pytest.mark.parametrize("mode", MODES)
-def test_empty_banks_have_no_weight(small: Any, mode: str) -> None:
-    codebook = small.codebook()
-    with banks_of(small, codebook, [[1, 2], [], [3]]) as (banks, _):
-        among_empty, alone = Banks(banks, [1.0, 1e60, 2.0]), Banks([banks[0], banks[2]], [0.5, 1.0])
-        readings = (read_all(small, codebook, BankMemory(each, codebook), mode) for each in (among_empty, alone))
-        numbers = small.documents(np.array([1, 2, 3]))
-        assert_same(*readings, numbers, numbers)
-
-
-def test_duplicates_in_two_banks_count_twice(small: Any) -> None:
-    codebook, lengths = small.codebook(), np.array([2, 1])
-    codes = small.codes(3)
-    with small.bank(codebook, codes, lengths) as one, small.bank(codebook, codes, lengths) as other:
-        together = Banks([one, other])
-        assert np.array_equal(together.counts(), 2 * one.counts())
-        reading = read_all(small, codebook, BankMemory(together, codebook), "routed")
-        alone = read_all(small, codebook, BankMemory(one, codebook), "routed:1")
-    for own, others in zip(reading.sources, alone.sources, strict=True):
-        assert [each.ties for each in own] == [1] * 4
-        expected = [share / 2 for each in others for share in [each.share] * 2]
-        assert [each.share for each in own] == pytest.approx(expected, rel=1e-4)
-
-
-def test_weighted_flat_read_uses_counts(small: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    codebook = small.codebook()
-    with banks_of(small, codebook, [[1, 2], [3]]) as (banks, _):
-        for name in ("blocks", "scan", "log_weights", "codes_at"):
-            for bank in banks:
-                monkeypatch.setattr(bank, name, lambda *_: pytest.fail("looks at chunks"))
-        memory = BankMemory(Banks(banks, [1.0, 3.0]), codebook)
-        monkeypatch.setattr(np, "full", lambda *_: pytest.fail("weighs each chunk"))
-        assert len(memory) == 6
-        _, rows = memory.rows()
-        assert rows is not None
-        expected = banks[0].counts()[0].ravel() / 3 + banks[1].counts()[0].ravel()
-    assert rows.exp().tolist() == pytest.approx(expected.tolist(), rel=1e-6)
-
-
-def test_selection_needs_origins(small: Any) -> None:
-    codebook = small.codebook()
-    with (
-        small.bank(codebook, small.codes(1), np.array([1])) as one,
-        small.bank(codebook, small.codes(1), np.array([1]), keeps_origins=False) as bare,
-    ):
-        together = Banks([one, bare], [1.0, 2.0])
-        assert len(BankMemory(together, codebook)) == 2
-        assert math.isclose(
-            sum(shares(read_all(small, codebook, BankMemory(together, codebook), "routed"), [0, 1])[0].values()),
-            1,
-            rel_tol=1e-5,
-        )
-        with pytest.raises(BankError, match="made without sources"):
-            BankMemory(together, codebook, Selection(only=("/0",)))

@@ -2,27 +2,14 @@
 
 from typing import Any
 
-import numpy as np
 import pytest
 
 from mbc_engine.datasets.layout import QAExample
-from mbc_engine.paper.scoring import ask_all, memorise_documents, score
+from mbc_engine.paper.scoring import ask_all, score
 
 
 def example(text: str) -> QAExample:
     return QAExample(text[:5], text, "Where did Ada move?", ("Bergen",))
-
-
-def test_chunks_know_their_documents_and_blank_ones_have_none(tiny: Any) -> None:
-    model = tiny.model()
-    long = " ".join(f"{name} moved to Bergen in the spring." for name in ("Adabo", "Bruka", "Claro", "Darimir"))
-    texts = ["", "Ada moved to Bergen.", " \n", long]
-    memory, document_of = memorise_documents(model, texts)
-    chunks = [(number, piece) for number, text in enumerate(texts) for piece in model.documents.chunker(text)]
-    assert document_of.tolist() == [number for number, _ in chunks]
-    assert len(memory) == len(chunks) == 3
-    alone, _ = memorise_documents(model, [chunks[2][1]])
-    assert memory.vectors_at(np.array([2])).equal(alone.vectors_at(np.array([0])))
 
 
 @pytest.mark.parametrize("is_quantising", [True, False])

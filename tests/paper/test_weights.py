@@ -10,7 +10,7 @@ from torch import nn
 
 from mbc_engine.events import TrainFinished
 from mbc_engine.lm.pretrained import PACKED, is_packed
-from mbc_engine.paper.builder import load_pretrained, trainable_parameters
+from mbc_engine.paper.builder import trainable_parameters
 from mbc_engine.paper.checkpoint import load_model
 from mbc_engine.training.trainer import train
 from tests.paper.conftest import weight_overrides
@@ -47,14 +47,6 @@ def test_fingerprint_of_packed_weights(wide: Any) -> None:
     assert model.fingerprints() == before
     model.documents.encoder = replace(model.documents.encoder, packed_from="nf4 of another")
     assert model.fingerprints() != before
-
-
-@pytest.mark.parametrize("weights", PACKED)
-def test_frozen_encoder_is_shared(wide: Any, weights: str) -> None:
-    both = weight_overrides("float32", weights, frozen=True)
-    for changes, is_shared in ((both, True), ([*both, "model.questions.weights=float32"], False)):
-        _, documents, questions = load_pretrained(wide.config("gpt2", "t5", *changes).model)
-        assert (documents is questions) == is_shared
 
 
 @pytest.mark.parametrize(("weights", "encoder"), [("nf4", "t5"), pytest.param("int8", "bert", marks=pytest.mark.slow)])

@@ -1,7 +1,6 @@
 """Events on disk: written, read back, cut off, rewound, followed."""
 
 import dataclasses
-import json
 import typing
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -76,20 +75,6 @@ def test_every_kind_of_event_is_read_back(path: Path) -> None:
     events = [example_of(kind) for kind in Event.kinds.values()]
     assert len(events) >= 10
     assert list(read_events(written(path, events))) == events
-
-
-def test_line_has_name_time_and_fields(path: Path) -> None:
-    record = json.loads(written(path, [SOME[2]]).read_text())
-    assert record.pop("time") > 1.7e9
-    assert record == {"event": "QuantisationStarted", "step": 3, "vectors": 7}
-
-
-def test_events_are_readable_at_once_and_appended(path: Path) -> None:
-    log = EventLog(path)
-    log.append(SOME[0])
-    assert list(read_events(path)) == SOME[:1]
-    log.close()
-    assert list(read_events(written(path, SOME[1:]))) == SOME
 
 
 @pytest.mark.parametrize("cut", [1, 5, 30])
@@ -187,18 +172,6 @@ def test_truncated_log_is_read_anew_however_much_it_has_grown(path: Path, furthe
     assert [event for _, event in log_update.events] == [SOME[0], *later]
 
 
-def test_replaced_and_deleted_logs_are_read_anew(path: Path, tmp_path: Path) -> None:
-    follower = EventFollower(written(path, SOME))
-    follower.poll()
-    written(tmp_path / "other.jsonl", [*SOME[1:], *SOME]).replace(path)
-    log_update = follower.poll()
-    assert (log_update.is_restarted, len(log_update.events)) == (True, 7)
-    path.unlink()
-    assert follower.poll() == LogUpdate([], is_restarted=True)
-    written(path, SOME)
-    assert events_of(follower.poll()) == SOME
-
-
 @given(st.lists(st.sampled_from(["append", "cut", "rewind"]), max_size=12), st.integers(1, 3))
 def test_following_in_slices_gives_what_the_log_holds(steps: list[str], most: int) -> None:
     with TemporaryDirectory() as folder:
@@ -231,10 +204,3 @@ def test_following_in_slices_gives_what_the_log_holds(steps: list[str], most: in
 
 def extended(known: list[Event], log_update: LogUpdate) -> list[Event]:
     return ([] if log_update.is_restarted else known) + [event for _, event in log_update.events]
-
-
-def test_idle_poll_opens_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    follower = EventFollower(written(path, SOME))
-    follower.poll()
-    monkeypatch.setattr(Path, "open", None)
-    assert follower.poll() == LogUpdate([])

@@ -65,14 +65,6 @@ def test_watch_logs_only_ingests_that_change_something(path: Path) -> None:
     assert logged(path)[-3:] == pruned
 
 
-def test_change_in_a_watch_is_logged_before_its_end(path: Path) -> None:
-    events = recorded([STARTED, end(0), STARTED, UNCHANGED, CHANGED, end(1)], path)
-    for _ in range(5):
-        next(events)
-    assert logged(path) == [end(0), STARTED, UNCHANGED, CHANGED]
-    events.close()
-
-
 def test_interrupted_ingest_of_a_watch_is_followed_by_the_next(path: Path) -> None:
     list(recorded([STARTED, CHANGED, STARTED, CHANGED, end(2)], path))
     assert logged(path) == [STARTED, CHANGED, end(2)]
@@ -87,15 +79,6 @@ def test_second_of_two_concurrent_ingests_is_not_logged(path: Path, monkeypatch:
     list(first)
     assert logged(path) == [STARTED, CHANGED, end(1)]
     assert not is_recorded(path)
-
-
-def test_other_ingests_are_logged_between_those_of_a_watch(path: Path) -> None:
-    watch = recorded([STARTED, end(1), STARTED, CHANGED, end(3)], path)
-    for _ in range(3):
-        next(watch)
-    list(recorded([STARTED, CHANGED, end(2)], path))
-    list(watch)
-    assert logged(path) == [end(1), end(2), STARTED, CHANGED, end(3)]
 
 
 def test_failed_ingest_releases_the_log(path: Path) -> None:
@@ -182,19 +165,6 @@ def test_recoding_has_a_pace_of_its_own() -> None:
     ingest = history(IngestStarted(4, 800), report(10, 100, 1.0), recoded)
     assert (ingest.recoded, ingest.seconds_left) == (recoded, 9.0)
     assert history(IngestStarted(4, 800), recoded, end(1), STARTED).recoded is None
-
-
-def test_rate_is_that_of_recent_reports() -> None:
-    reports = [report(0, 0, float(second)) for second in range(10)]
-    reports += [report(100 * late, 0, 9.0 + late) for late in range(1, 21)]
-    assert history(IngestStarted(1, 0), *reports).rate == 100.0
-
-
-def test_histories_are_bounded() -> None:
-    ingest = history(IngestStarted(1, 1), *(FileSkipped(str(number), "is empty") for number in range(1500)))
-    assert (ingest.skips, len(ingest.skipped), ingest.skipped[0].source) == (1500, 1000, "500")
-    names = (("/a", "/a", "/b"), ("/b", "/a"))
-    assert list(history(*(DocumentsIngested(0, 0, 0, 0, 0.0, own) for own in names)).sources) == ["/a", "/b", "/a"]
 
 
 def test_names_are_forgotten_with_the_next_ingest_and_on_removal(path: Path) -> None:

@@ -29,7 +29,6 @@ from mbc_engine.runs.training_runs import (
     FollowedRun,
     RunHistory,
     RunState,
-    is_running,
     is_stop_requested,
     read_usage,
     request_stop,
@@ -51,18 +50,6 @@ def test_request_to_stop_holds_until_withdrawn(tmp_path: Path) -> None:
         withdraw_stop(tmp_path)
     assert not is_stop_requested(tmp_path)
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("content", [b"", b"pause", b"\xff"])
-def test_unknown_request_is_ignored(tmp_path: Path, content: bytes) -> None:
-    (tmp_path / "request").write_bytes(content)
-    assert not is_stop_requested(tmp_path)
-
-
-@pytest.mark.parametrize("name", ["", "x" * 300, "file/lock"], ids=["empty folder", "name too long", "in a file"])
-def test_no_lock_means_not_running(tmp_path: Path, name: str) -> None:
-    (tmp_path / "file").touch()
-    assert not is_running(tmp_path / name)
 
 
 def test_usage_is_read_back(tmp_path: Path) -> None:
@@ -120,19 +107,6 @@ def test_run_without_an_end_or_a_process_is_interrupted(tmp_path: Path) -> None:
         run.update()
         assert run.state is state
     log.close()
-
-
-def test_truncated_log_starts_a_new_history(tmp_path: Path) -> None:
-    log, run = EventLog(tmp_path / EVENTS), FollowedRun(tmp_path)
-    log.append(CheckpointSaved(3, "s"))
-    position = log.position()
-    log.append(CheckpointSaved(4, "s"))
-    run.update()
-    before = run.history
-    log.rewind(position)
-    run.update()
-    log.close()
-    assert (before.checkpoints, run.history.checkpoints) == ([3, 4], [3])
 
 
 def step(number: int, **fields: float | None) -> TrainStep:
@@ -203,14 +177,6 @@ def test_each_field_of_a_step_has_a_curve(name: str) -> None:
         assert (math.isnan(values[0]), values[1]) == (True, 0.5)
     else:
         assert values.tolist() == [getattr(FIRST, name)] * 2
-
-
-def test_thinned_curve_has_means_of_neighbours() -> None:
-    """Seven steps in three buckets: of 2, 2 and 3."""
-    losses = (1.0, 2.0, 3.0, 5.0, 6.0, 7.0, 11.0)
-    series = history(STARTED, *(step(number, loss=loss) for number, loss in enumerate(losses, 1))).series("loss", 3)
-    assert series[0].tolist() == [1.5, 3.5, 6.0]
-    assert series[1].tolist() == [1.5, 4.0, 8.0]
 
 
 @given(st.lists(st.one_of(st.none(), st.integers(-9, 9)), max_size=40), st.integers(1, 12))

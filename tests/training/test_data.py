@@ -22,12 +22,6 @@ def data() -> TrainingSet:
     )
 
 
-def test_distinct_documents_and_shortest_answers(data: TrainingSet) -> None:
-    assert data.documents == ["A", "B", "C"]
-    assert data.questions == ["a1", "b1", "a2", "c"]
-    assert data.answers == ["yes", "short", "yes", "yes"]
-
-
 def test_batch(data: TrainingSet) -> None:
     batch = data.batch([3, 2, 0])
     assert (batch.examples, batch.documents, batch.positions) == ([3, 2, 0], [2, 0], [0, 1, 1])
@@ -39,12 +33,6 @@ def test_epoch_drops_a_partial_batch() -> None:
     assert data.steps(4) == 2
     assert [len(batch) for batch in batches] == [4, 4]
     assert len({index for batch in batches for index in batch}) == 8
-
-
-def test_small_set_is_one_batch(data: TrainingSet) -> None:
-    assert data.steps(64) == 1
-    (batch,) = data.epoch(0, 64, seed=0)
-    assert sorted(batch.examples) == [0, 1, 2, 3]
 
 
 def test_order_of_an_epoch() -> None:
@@ -90,18 +78,6 @@ def test_cached_states_equal_computed_ones(encoder: Any, tmp_path: Path) -> None
         assert states.dtype == torch.float32
         real = mask.bool()
         torch.testing.assert_close(states[real], expected.detach()[real], rtol=2e-3, atol=2e-3)
-
-
-def test_fill_reports_progress(encoder: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(TextStates, "BATCH", 4)
-    _, events = filled(encoder, tmp_path)
-    assert events == [Progressed("read texts", 4, 6), Progressed("read texts", 6, 6)]
-    (file,) = tmp_path.glob("*.f16")
-    content = file.read_bytes()
-    cached, again = filled(encoder, tmp_path)
-    assert again == []
-    assert file.read_bytes() == content
-    assert cached.states([0])[0].shape == (1, 12, encoder.amortizer.pretrained.config.hidden_size)
 
 
 @pytest.mark.parametrize("batch", [1, 4])

@@ -14,7 +14,6 @@ from mbc_engine.events import (
 )
 from mbc_engine.paper.builder import trainable_parameters
 from mbc_engine.paper.checkpoint import load_model
-from mbc_engine.paper.scoring import ask_all
 from mbc_engine.runs.training_runs import read_usage
 from mbc_engine.training.trainer import train
 from tests.training.conftest import tensors
@@ -55,10 +54,3 @@ def test_mac_has_neither_codebook_nor_adapter(tiny: Any, tmp_path: Path, example
     lora = sum(value.numel() for value in whole.base.parameters() if value.requires_grad)
     assert started.trainable_parameters == trainable_parameters(model)
     assert started.trainable_parameters == trainable_parameters(whole) - lora - whole.codebook.books.numel()
-
-
-def test_vectors_are_read_in_every_mode(tiny: Any, examples: Any) -> None:
-    model = tiny.model("gpt2", "bert", "model.quantised=false", "model.lora.layers=0", "model.routing=true")
-    for read_mode in ("flat", "hierarchical:2", "routed:2"):
-        outcomes = list(ask_all(model, examples(5), read_mode=read_mode))
-        assert [rank is not None for _, _, rank in outcomes] == [True] * 5  # five documents, five sources

@@ -18,7 +18,7 @@ from mbc_engine.training import objective as optimising
 from mbc_engine.training.data import TextStates, TrainingSet
 from mbc_engine.training.objective import Losses, Objective, adam, learning_rate
 from mbc_engine.training.processes import processes_on
-from tests.training.conftest import Runner, of
+from tests.training.conftest import Runner
 
 ROUTED = ["model.routing=true", "training.losses.routing=0.5"]
 BATCH = [0, 3, 4, 7]
@@ -130,17 +130,6 @@ def test_routing_and_reconstruction_by_hand(make: Make, most: int, written_back:
     assert losses.total.item() == pytest.approx(total, rel=1e-5)
 
 
-@torch.no_grad()
-def test_warm_start_uses_vectors(make: Make) -> None:
-    objective = make()
-    objective.model.is_quantising = False
-    losses = objective(objective.data.batch(BATCH), generator())
-    vectors = objective.model.documents([objective.data.documents[index] for index in BATCH])
-    expected = question_loss(objective, [vectors.flatten(0, 1)] * 4, BATCH)
-    assert losses.figures["question_loss"] == pytest.approx(expected, rel=1e-4)
-    assert (losses.figures["vq_loss"], losses.quantized) == (0.0, None)
-
-
 def banks_read(objective: Objective, batch: list[int], seed: int = 0) -> tuple[Tensor, Tensor]:
     """What each question of a batch read [K, k, T, D], and the batch's documents [U, T, D]."""
     seen: list[Tensor] = []
@@ -161,23 +150,6 @@ def test_limited_bank_by_routing(make: Make) -> None:
     for index in batch:
         others = [place for place in scores[index].argsort(descending=True).tolist() if place != index]
         torch.testing.assert_close(banks[index], memory[[index, *others[:2]]], rtol=1e-4, atol=1e-5)
-
-
-@torch.no_grad()
-def test_limited_bank_at_random(make: Make) -> None:
-    objective = make("gpt2", "bert", "training.bank_documents=3")
-    (first, memory), (second, _) = (banks_read(objective, list(range(8)), seed) for seed in range(2))
-    assert first.shape == (8, 3, 4, 32)
-    torch.testing.assert_close(first[:, 0], memory, rtol=1e-4, atol=1e-5)
-    assert not torch.equal(first[:, 1:], second[:, 1:])
-
-
-@pytest.mark.parametrize("count", [0, 8, 20])
-@torch.no_grad()
-def test_whole_bank_is_shared(make: Make, count: int) -> None:
-    objective = make("gpt2", "bert", f"training.bank_documents={count}")
-    banks, memory = banks_read(objective, list(range(8)))
-    torch.testing.assert_close(banks, memory.unsqueeze(0), rtol=1e-4, atol=1e-5)
 
 
 class LeafStates:
@@ -212,34 +184,6 @@ def test_backprop_dropout(make: Make, share: float, documents: int, expected: in
     assert len(chosen) == expected
     whole, _ = trained_on(make("gpt2", "bert", *ROUTED, f"model.centring={centring}"), documents)
     assert losses.total.item() == pytest.approx(whole.total.item(), rel=1e-5)  # forward, nothing changes
-
-
-def test_gradient_documents_are_encoded_first(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In older versions of torch, autocast kept the copies of weights that it had made without a gradient."""
-    objective = make("gpt2", "bert", "training.backprop_dropout=0.5")
-    amortizer = objective.model.documents.amortizer
-    readout, with_gradient = amortizer.readout, list[bool]()
-
-    def record(*states: Tensor) -> Tensor:
-        with_gradient.append(torch.is_grad_enabled())
-        return readout(*states)
-
-    monkeypatch.setattr(amortizer, "readout", record)
-    trained_on(objective, 8)
-    assert with_gradient == [True, False]
-
-
-def test_backprop_dropout_is_random(make: Make) -> None:
-    objective = make("gpt2", "bert", "training.backprop_dropout=0.5")
-    leaves = LeafStates(8, 24)
-    objective.documents = leaves
-    drawn = set()
-    for seed in range(6):
-        objective(objective.data.batch(list(range(8))), generator(seed)).total.backward()
-        drawn.add(tuple(index for index, leaf in enumerate(leaves.leaves) if leaf.grad is not None))
-        for leaf in leaves.leaves:
-            leaf.grad = None
-    assert len(drawn) > 1
 
 
 def snapshot(model: MBC) -> dict[str, Tensor]:
@@ -282,15 +226,6 @@ def test_trained_parameters(make: Make, base: str, encoder: str, frozen: bool, p
     assert changed - tied == wanted - unused
     assert bool(unused) == (encoder == "bert" and not frozen)
     assert not any("lora_" not in name for name in changed if name.startswith("base."))
-
-
-def test_reset_codes_setting(tiny: Any, start: Runner) -> None:
-    with_reset = start(tiny.config("gpt2", "bert", "training.epochs=1"), "with")
-    assert 0 < of(TrainStep, with_reset)[0].reset_codes <= 7
-    without = start(tiny.config("gpt2", "bert", "training.epochs=1", "training.reset_codes=false"), "without")
-    assert not any(step.reset_codes for step in of(TrainStep, without))
-    assert of(TrainStep, with_reset)[0].dead_codes == 0
-    assert of(TrainStep, without)[0].dead_codes > 0
 
 
 def test_accumulated_gradient(tiny: Any, start: Runner, examples: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -352,9 +287,3 @@ def test_decay() -> None:
     settings = TrainingSettings(learning_rate=2e-5, warmup=0.2, decay=0.4)
     rates = [learning_rate(step, 10, settings) / 2e-5 for step in range(10)]
     assert rates == pytest.approx([0.5, 1, 1, 1, 1, 1, 1, 0.75, 0.5, 0.25])
-
-
-def test_scheduled_rate_is_used(tiny: Any, start: Runner) -> None:
-    events = start(tiny.config("gpt2", "bert", "training.epochs=1", "training.warmup=0.5"), "run")
-    rates = [event.learning_rate for event in of(TrainStep, events)]
-    assert rates == pytest.approx([0.0005, *[0.001] * 4])

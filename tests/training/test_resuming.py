@@ -201,27 +201,6 @@ def test_stop_while_reading_texts(tiny: Any, tmp_path: Path, start: Runner) -> N
     assert events == [Progressed("read texts", 20, 20), TrainStateChanged("stopped", 0, 10)]
 
 
-def test_run_without_snapshot_starts_over(
-    tiny: Any, tmp_path: Path, start: Runner, whole: Callable[[Config], Path]
-) -> None:
-    config = tiny.config()
-    start(config, "left", until=lambda event: isinstance(event, TrainStep) and event.step == 2)
-    again = start(config, "left", resume=True)
-    assert of(TrainStarted, again)[0].step == 0
-    same_outcome(whole(config), tmp_path / "left")
-    assert [event.step for event in of(TrainStep, list(read_events(tmp_path / "left" / "events.jsonl")))] == [
-        *range(1, 11)
-    ]
-
-
-def test_old_request_and_finished_run(tiny: Any, tmp_path: Path, start: Runner) -> None:
-    (tmp_path / "run").mkdir()
-    request_stop(tmp_path / "run")  # of an earlier training
-    assert isinstance(start(tiny.config(), "run")[-1], TrainFinished)
-    again = start(tiny.config(), "run", resume=True)
-    assert [type(event) for event in again] == [TrainStarted, TrainFinished]
-
-
 @pytest.mark.parametrize(
     "error",
     [OSError(28, "No space left on device"), pytest.param(SafetensorError("Too large"), marks=pytest.mark.slow)],

@@ -8,7 +8,6 @@ from torch import Tensor
 
 from mbc_engine.errors import ConfigError
 from mbc_engine.paper.mbc import MBC
-from mbc_engine.training import warm_start
 from mbc_engine.training.data import TextStates, TrainingSet
 from mbc_engine.training.warm_start import fit_centring, fit_codebook, fit_value_scale, require_enough, start_from_pca
 
@@ -36,17 +35,6 @@ def means(model: MBC, texts: list[str]) -> Tensor:
     return torch.stack([row[real.bool()].mean(0) for row, real in zip(states, mask, strict=True)])
 
 
-@torch.no_grad()
-def routed(model: MBC, data: TrainingSet) -> Tensor:
-    return model.router.scores(model.questions(data.questions), model.documents(data.documents))
-
-
-def without_positions(model: MBC) -> None:
-    """Leave the random position vectors out, which are not small beside vectors as narrow as here."""
-    for side in (model.documents, model.questions):
-        side.amortizer.centring.positions.zero_()
-
-
 def test_readouts_are_principal_components(tiny: Any, data: TrainingSet) -> None:
     model = started(tiny, data)
     for side in (model.documents.amortizer, model.questions.amortizer):
@@ -57,37 +45,6 @@ def test_readouts_are_principal_components(tiny: Any, data: TrainingSet) -> None
         variances = ((unit - unit.mean(0)) @ columns).var(0)
         assert (variances.diff() <= 1e-4 * variances[0]).all()  # strongest first: position 0, 1, 2, 3, then again 0
         assert side.head_weight[:, :, 6:].abs().max() < 0.5 * columns.abs().max()
-
-
-def test_initial_routing_scores(tiny: Any, data: TrainingSet, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(warm_start, "OTHER_COLUMNS", 0.0)
-    model = started(tiny, data)
-    with torch.no_grad():  # exact where the queries read the plain mean
-        model.documents.amortizer.queries.zero_()
-        model.questions.amortizer.queries.zero_()
-    products = means(model, data.questions) @ means(model, data.documents).T
-    torch.testing.assert_close(routed(model, data), products * 10 / (4 * 32), rtol=1e-3, atol=1e-3)
-
-
-def test_initial_centred_routing_scores(tiny: Any, data: TrainingSet, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(warm_start, "OTHER_COLUMNS", 0.0)
-    model = tiny.model("gpt2", "bert", *FROZEN, "model.centring=true")
-    with torch.no_grad():
-        model.documents.amortizer.queries.zero_()
-        model.questions.amortizer.queries.zero_()
-        without_positions(model)
-    start_from_pca(model, TextStates(model.documents, data.documents), len(data.documents))
-    for side, texts in ((model.documents, data.documents), (model.questions, data.questions)):
-        fit_centring(side.amortizer, TextStates(side, texts), len(texts))
-    documents, questions = means(model, data.documents), means(model, data.questions)
-    documents, questions = documents - documents.mean(0), questions - questions.mean(0)
-    expected = torch.zeros(50, 50)
-    for token in range(4):
-        head = model.documents.amortizer.head_weight[token, :, :6]
-        sides = [side @ head for side in (questions, documents)]
-        asked, seen = (side / (side.square().sum() / (50 * 32)).sqrt() for side in sides)
-        expected += asked @ seen.T * 10 / (4 * 32)
-    torch.testing.assert_close(routed(model, data), expected, rtol=1e-2, atol=1e-2)
 
 
 def test_pca_needs_encoder_only_amortizers(tiny: Any, data: TrainingSet) -> None:
@@ -151,9 +108,3 @@ def test_fit_value_scale(tiny: Any, base: str) -> None:
             values.append(cache.layers[layer].values.flatten())
     expected = torch.stack([torch.cat(values).square().mean().sqrt() for values in own])
     torch.testing.assert_close(model.prefix.value_scale.data, expected)
-
-
-def test_no_value_scale(tiny: Any) -> None:
-    model = tiny.model("gpt2", "bert")
-    fit_value_scale(model, ["Ada moved."])
-    assert model.prefix.value_scale is None
