@@ -119,10 +119,19 @@ def test_usage_errors_have_two_lines(mbc, command, said):
     assert len(result.stderr.splitlines()) == 2
 
 
-@pytest.mark.parametrize("command", ["ask why?", "bank info", "bank verify", "bank list"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        "ask why?",
+        *(f"bank {name}" for name in ["info", "list", "verify", "compact", "export", "reencode"]),
+        "bank show x",
+        "bank remove x",
+    ],
+)
 def test_a_missing_default_bank_has_a_hint(mbc, command):
     result = mbc(*command.split())
     assert (result.exit_code, result.stdout) == (5, "")
+    assert "XDG_DATA_HOME/mbc/memory.mbc" in result.stderr
     assert result.stderr.splitlines()[1] == (
         "  Nothing has been memorised yet. Start with `mbc ingest FOLDER`; `mbc demo` shows how it works."
     )

@@ -47,13 +47,6 @@ def test_info_names_a_missing_language_model(mbc, home):
     assert "Run `mbc bank compact --codec zstd` with the version of mbc that wrote the bank" in output
 
 
-@pytest.mark.parametrize("command", ["info", "list", "show x", "remove x", "verify", "compact", "export", "reencode"])
-def test_a_missing_bank_is_an_error(mbc, command):
-    result = mbc("bank", *command.split())
-    assert (result.exit_code, result.stdout) == (5, "")
-    assert "XDG_DATA_HOME/mbc/memory.mbc" in result.stderr
-
-
 def test_list_is_tab_separated_in_a_pipe(mbc, small_bank, record):
     assert mbc("bank", "list", "--bank", small_bank).stdout.splitlines() == [
         f"3\t3\t2024-05-01\t{ADA}",

@@ -60,7 +60,7 @@ def visible_charts(app):
 
 async def open_form(app, pilot, until, **fields):
     await pilot.press("n")
-    await until(lambda: isinstance(app.screen, Form))
+    await until(lambda: isinstance(app.screen, Form) and app.screen.query("#preset"))
     for name, value in fields.items():
         app.screen.query_one(f"#{name}", Input).value = value
     await pilot.press("enter")
