@@ -15,7 +15,7 @@ from mbc_engine.bank.words import stems_of
 from mbc_engine.sources import content_stems, sentence_around
 from mbc_engine.text import split_sentences
 from mbc_engine.text.characters import on_one_line
-from mbc_engine.text.dates import period_in
+from mbc_engine.text.dates import is_of_another_time, period_in
 from mbc_engine.text.language import canonical_question, word_set
 
 Kind = Literal[
@@ -147,7 +147,7 @@ def compose(
     Key words get a list of that name, or else sentences unless the reader's span `is_answered` enough.
     """
     rules: Mapping[Kind, Callable[[], Reply | None]] = {
-        "list": lambda: _table_column(question, passages) or _whole_list(kind, question, passages, best),
+        "list": lambda: _table_column(question, passages, best) or _whole_list(kind, question, passages, best),
         "steps": lambda: _whole_list(kind, question, passages, best),
         "step": lambda: _step(question, passages, best),
         "cause": lambda: None if best is None else _cause(question, passages[best]),
@@ -221,19 +221,18 @@ def _whole_list(kind: Kind, question: str, passages: Sequence[Passage], best: in
     wanted = {stem for stem in content_stems(question) - _GENERIC - _COUNTING if not stem.isdigit()}
     if kind == "steps":
         wanted -= _DOING
-    for at in order:
-        passage = passages[at]
-        for entries in sorted(_lists(passage.text), key=lambda own: kind == "steps" and not _is_numbered(own)):
-            first, last = entries[0].start, entries[-1].end
-            before = passage.text[:first].rstrip().rpartition("\n\n")[2]
-            title = passage.text.partition("\n")[0] if kind in ("steps", "keywords") else ""
-            is_named = bool(wanted) and not missing(wanted, f"{passage.context} {title} {before}")
-            if kind == "keywords" or len(entries) < 2:  # only if the line above it says so
-                is_list = kind == "keywords" or (kind == "list" and not _is_numbered(entries))
-                is_named = is_named and is_list and not content_stems(question).isdisjoint(stems_of(before))
-            is_in = at == best and passage.span and passage.span[0] < last and passage.span[1] > first
-            if is_named or (is_in and len(entries) > 1):
-                return _listed(kind, question, at, entries, is_certain=is_named)
+    lists = [(at, entries) for at in order for entries in _lists(passages[at].text)]
+    for at, entries in sorted(lists, key=lambda own: kind == "steps" and not _is_numbered(own[1])):
+        passage, first, last = passages[at], entries[0].start, entries[-1].end
+        before = passage.text[:first].rstrip().rpartition("\n\n")[2]
+        title = passage.text.partition("\n")[0] if kind in ("steps", "keywords") else ""
+        is_named = bool(wanted) and not missing(wanted, f"{passage.context} {title} {before}")
+        if kind == "keywords" or len(entries) < 2:  # only if the line above it says so
+            is_list = kind == "keywords" or (kind == "list" and not _is_numbered(entries))
+            is_named = is_named and is_list and not content_stems(question).isdisjoint(stems_of(before))
+        is_in = at == best and passage.span and passage.span[0] < last and passage.span[1] > first
+        if is_named or (is_in and len(entries) > 1):
+            return _listed(kind, question, at, entries, is_certain=is_named)
     span = passages[best].span if best is not None else None
     if best is None or span is None:
         return None
@@ -308,7 +307,7 @@ def _end_of_list(text: str, start: int, end: int) -> int:
         at, number = stop, number + 1
         if separator["last"]:
             return at if number > 1 or are_names else end
-    return end
+    return at if are_names and number > 1 and at == last else end
 
 
 _NEGATION: Final = re.compile(r"\b(?:not|no|never|without|except|but)\b|n['\u2019]t\b", re.IGNORECASE)
@@ -322,8 +321,11 @@ def _cells(text: str) -> list[list[tuple[str, str]]]:
     return [row for row in rows if len(row) > 1 and all(value for _, value in row)]
 
 
-def _table_column(question: str, passages: Sequence[Passage]) -> Reply | None:
-    """The asked-for cells of all rows that have every word of the question that is a value in some row."""
+def _table_column(question: str, passages: Sequence[Passage], best: int | None) -> Reply | None:
+    """The asked-for cells of all rows that have every word of the question that is a value in some row.
+
+    If not all its words are there, the reader's span has to be in one of these rows' passages.
+    """
     rows = [(at, row) for at, passage in enumerate(passages) for row in _cells(passage.text)]
     if not rows or _NEGATION.search(question):
         return None
@@ -343,7 +345,9 @@ def _table_column(question: str, passages: Sequence[Passage]) -> Reply | None:
         if not bound & stems_of(value):
             items.setdefault(value, Item(value, at, "; ".join(map(": ".join, row))))
     is_certain = stems <= asked | bound | headers | _GENERIC
-    return Reply(_joined([*items]), tuple(items.values()), is_certain) if items else None
+    if not items or (not is_certain and best not in {item.passage for item in items.values()}):
+        return None
+    return Reply(_joined([*items]), tuple(items.values()), is_certain)
 
 
 _BECAUSE: Final = re.compile(
@@ -568,7 +572,7 @@ _PAST, _PRESENT = re.compile(r"\b(?:was|were|had|did)\b"), re.compile(r"^(?:am|i
 
 
 _ENOUGH: Final = 2 / 3  # of the words of a question
-_ALLOWING: Final = stems_of("allowed permitted possible okay able")
+_ALLOWING: Final = stems_of("allowed permitted possible okay able take bring use")
 # An answer to a question in a text, and a cell of a table.
 _SAID: Final = re.compile(r"\?\W+(?:[^?.:]{1,40}: )?(yes|no)\b", re.IGNORECASE)
 _CELL: Final = re.compile(r"(?:^|; )(?P<column>[^:;]+): (?P<value>yes|no)(?=;|$)", re.IGNORECASE)
@@ -582,7 +586,13 @@ def _yes_no(question: str, passages: Sequence[Passage], best: int | None) -> Rep
     """
     wanted = content_stems(question) - _ALLOWING or content_stems(question)
     _, names = _topic(question)
-    sentences = _sentences(passages, joins=True)
+    period = period_in(question)
+    others = {
+        at
+        for at, own in enumerate(passages)
+        if period and is_of_another_time(period, f"{own.context} {own.text}", own.date)
+    }
+    sentences = [one for one in _sentences(passages, joins=True) if one.passage not in others]
     lacking = [missing(wanted, sentence.text) for sentence in sentences]
     found: list[tuple[float, int, set[str]]] = []
     for at, sentence in enumerate(sentences):
