@@ -3,7 +3,6 @@
 import math
 import runpy
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +16,7 @@ from mbc_engine.mini.retrieval import LENGTH_SHARE, ORDINARY_CHUNKS, WHITENING, 
 BOOKS = np.array([[[0.0], [1.0], [-2.0]], [[0.5], [3.0], [3.0]]], np.float32)
 
 
-def address_of(books: Any = BOOKS, *, scale: float = 1.0) -> Address:
+def address_of(books=BOOKS, *, scale=1.0):
     tokens, num_codes, dim = books.shape
     address = Address(tokens * dim, tokens=tokens, dim=dim, num_codes=num_codes)
     address.basis[...] = np.eye(tokens * dim)
@@ -26,7 +25,7 @@ def address_of(books: Any = BOOKS, *, scale: float = 1.0) -> Address:
     return address
 
 
-def test_vectors_are_centred_and_rotated() -> None:
+def test_vectors_are_centred_and_rotated():
     address, vectors = address_of(), np.array([[0.6, 0.8]], np.float32)
     address.basis[...] = [[0.0, 1.0], [2.0, 0.0]]
     address.document_mean[...] = [0.1, 0.3]
@@ -35,19 +34,19 @@ def test_vectors_are_centred_and_rotated() -> None:
     assert_allclose(address.of_questions(vectors), [[[0.8], [0.0]]], rtol=1e-6)
 
 
-def test_nearest_code_of_every_position() -> None:
+def test_nearest_code_of_every_position():
     vectors = np.array([[[0.6], [1.0]], [[-1.2], [9.0]], [[0.5], [1.75]]])
     assert address_of().encode(vectors).tolist() == [[1, 0], [2, 1], [0, 0]]
 
 
-def test_tables_that_are_no_numbers() -> None:
+def test_tables_that_are_no_numbers():
     address, question = address_of(), np.array([[[3.0], [4.0]]], np.float32)
     address.log_scale[...] = 1000
     with pytest.raises(ModelError, match="out of range"):
         address.tables(question)
 
 
-def test_tables() -> None:
+def test_tables():
     # The question (3, 4) is (0.6, 0.8) at unit length.
     (table,) = address_of(scale=10.0).tables(np.array([[[3.0], [4.0]]], np.float32))
     first = [0.0, 0.6 - LENGTH_SHARE, -1.2 - 4 * LENGTH_SHARE]
@@ -56,7 +55,7 @@ def test_tables() -> None:
     assert table.dtype == np.float32
 
 
-def test_table_sums_score_like_vectors() -> None:
+def test_table_sums_score_like_vectors():
     rng = np.random.default_rng(0)
     address = address_of(rng.standard_normal((3, 7, 2)), scale=4.0)
     codes, questions = rng.integers(7, size=(5, 3)), rng.standard_normal((2, 3, 2), np.float32)
@@ -68,7 +67,7 @@ def test_table_sums_score_like_vectors() -> None:
     assert_allclose(scores, 4 * (unit @ vectors.T - LENGTH_SHARE * (vectors**2).sum(-1)), rtol=1e-4)
 
 
-def test_whitening() -> None:
+def test_whitening():
     address = address_of()
     address.spread[...] = [1.0, 4.0]
     # Vectors (0, 3) and (-2, 3): squares of (1, 0) and (-1, 0) away from their mean.
@@ -79,18 +78,18 @@ def test_whitening() -> None:
     assert_allclose(ordinary, np.diag(np.array([1.0, 4.0]) ** -WHITENING), rtol=1e-6)
 
 
-def test_questions_are_whitened_before_they_are_normalised() -> None:
+def test_questions_are_whitened_before_they_are_normalised():
     address, question = address_of(), np.array([[[3.0], [2.0]]])
     whitened = address.tables(question, np.diag([1.0, 2.0]))
     assert_allclose(whitened, address.tables(np.array([[[3.0], [4.0]]])))
 
 
-def fit(*given: Any) -> None:
+def fit(*given):
     path = Path(__file__).parents[2] / "recipes" / "mini" / "product_quantisation.py"
     runpy.run_path(str(path))["fit"](*given)
 
 
-def test_fitting_centres_and_spreads_variance_evenly() -> None:
+def test_fitting_centres_and_spreads_variance_evenly():
     torch.manual_seed(0)
     spreads = torch.tensor([8.0, 4.0, 2.0, 1.0])
     documents, questions = torch.randn(4000, 4) * spreads + 5, torch.randn(50, 4) - 3
@@ -104,7 +103,7 @@ def test_fitting_centres_and_spreads_variance_evenly() -> None:
     assert_allclose(np.sqrt(address.spread), [8.0, 1.0, 4.0, 2.0], rtol=0.1)
 
 
-def test_fitted_books_leave_less_than_half_of_the_variance() -> None:
+def test_fitted_books_leave_less_than_half_of_the_variance():
     torch.manual_seed(0)
     documents = torch.randn(300, 6)
     address = Address(6, tokens=3, dim=2, num_codes=16)
@@ -114,6 +113,6 @@ def test_fitted_books_leave_less_than_half_of_the_variance() -> None:
     assert (left**2).sum() / (vectors**2).sum() < 0.5
 
 
-def test_fitting_needs_a_document_for_each_code() -> None:
+def test_fitting_needs_a_document_for_each_code():
     with pytest.raises(ValueError, match="16 clusters need at least as many points, not 10"):
         fit(Address(4, tokens=2, dim=2, num_codes=16), torch.randn(10, 4), torch.randn(3, 4))

@@ -22,7 +22,7 @@ PASSAGES = (
         "",
     ],
 )
-def test_supported(text: str) -> None:
+def test_supported(text):
     assert unsupported(text, PASSAGES) == ()
 
 
@@ -38,11 +38,11 @@ def test_supported(text: str) -> None:
         ("Ada Holm lives in Oslo.", "Oslo"),
     ],
 )
-def test_not_supported(text: str, without: str) -> None:
+def test_not_supported(text, without):
     assert unsupported(f"The bridge was closed after a storm [1]. {text}", PASSAGES) == (text,)
     assert without in text
 
 
-def test_citations() -> None:
+def test_citations():
     assert cited("It was [2]. Then [1, 3][2]; see a[0] of list[12].") == [2, 1, 3, 0, 12]
     assert cited("Nothing [here].") == []

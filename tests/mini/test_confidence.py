@@ -11,16 +11,16 @@ from mbc_engine.mini.confidence import PRIOR_WEIGHT, choose, features, label_of,
 from mbc_engine.mini.span_reader import Span
 
 
-def span(text: str, margin: float, *rivals: tuple[str, float], log: float = -1.0) -> Span:
+def span(text, margin, *rivals, log=-1.0):
     return Span(text, 0, 0, len(text), margin, log, ((text, log), *rivals))
 
 
-def of_reader(spans: list[Span | None], shares: list[float]) -> tuple[float, float]:
+def of_reader(spans, shares):
     values = features("Who?", [""] * len(spans), "", spans, shares, 0)
     return values["margin"], values["votes"]
 
 
-def test_choice_by_margin_and_prior() -> None:
+def test_choice_by_margin_and_prior():
     spans = [span("Ada", 1.0), None, span("Hugo", 3.0)]
     assert choose(spans, [1.0, 1.0, 1.0]) == 2
     assert choose(spans, [1.0, 1.0, math.exp(-2.1 / PRIOR_WEIGHT)]) == 0
@@ -30,14 +30,14 @@ def test_choice_by_margin_and_prior() -> None:
     assert choose([span("Ada", 1.0)], [0.0]) == 0
 
 
-def test_runner_up_is_close_and_another() -> None:
+def test_runner_up_is_close_and_another():
     spans = [span("on Friday", 0.4), None, span("Friday", 1.0), span("Sunday", 0.1), span("Monday", -0.1)]
     assert runner_up(spans, [1.0] * 5) == 3
     assert runner_up(spans, [1.0, 1.0, 1.0, 0.5, 1.0]) is None
     assert runner_up([None], [1.0]) is None
 
 
-def test_features() -> None:
+def test_features():
     # In the first passage: "New York" e^2 of no answer's 1, "York" e^1; in the second "Haifa" e^0. Equal shares.
     first = span("New York", 2.0, ("York", -2.0), log=-1.0)
     second = span("Haifa", 0.0, log=-2.0)
@@ -48,13 +48,13 @@ def test_features() -> None:
     assert margin == 2.0
 
 
-def test_votes_count_by_share() -> None:
+def test_votes_count_by_share():
     first, second = span("Ada", 0.0), span("Hugo", 0.0)
     _, votes = of_reader([first, second], [1.0, math.exp(-2 / PRIOR_WEIGHT)])
     assert votes == pytest.approx(2.0)
 
 
-def test_unanimous_votes() -> None:
+def test_unanimous_votes():
     _, votes = of_reader([span("Ada", 0.0), span("the Ada", -3.0), None], [0.5, 0.5, 0.1])
     assert votes == pytest.approx(math.log((1 - 1e-4) / 1e-4))
 
@@ -62,12 +62,12 @@ def test_unanimous_votes() -> None:
 @pytest.mark.parametrize(
     ("shares", "found"), [([0.5, 0.9], math.log(0.9)), ([1e-3], -2.0), ([0.0], -2.0), ([1.0], 0.0)]
 )
-def test_the_search_prefers_a_passage(shares: list[float], found: float) -> None:
+def test_the_search_prefers_a_passage(shares, found):
     spans = [span("Ada", 1.0)] * len(shares)
     assert features("Who?", [""] * len(spans), "", spans, shares, 0)["found"] == pytest.approx(found)
 
 
-def test_probability_is_the_sigmoid_of_the_weighted_features() -> None:
+def test_probability_is_the_sigmoid_of_the_weighted_features():
     settings = AnswerConfidence(weights={"margin": 0.5, "votes": 0.25}, intercept=-1.0)
     values = dict.fromkeys(get_args(Feature), 7.0) | {"margin": 1.0, "votes": 2.0}
     assert probability(values, settings) == pytest.approx(1 / (1 + math.exp(-(0.5 * 1 + 0.25 * 2 - 1))))
@@ -109,7 +109,7 @@ OTHERS = (
         ("What is the birthplace and nationality of Dagny Holm?", "Bergen", set()),
     ],
 )
-def test_signs_of_a_near_miss(question: str, answer: str, suspected: set[str]) -> None:
+def test_signs_of_a_near_miss(question, answer, suspected):
     text = HOLMS if answer in HOLMS else OTHERS
     start = text.index(answer)
     found = Span(answer, 0, start, start + len(answer), 3.0, 0.0, ((answer, 0.0),))
@@ -136,7 +136,7 @@ def test_signs_of_a_near_miss(question: str, answer: str, suspected: set[str]) -
         ("what is the deposit for the boat", [0.01, 0.9], True),  # the search found what says "boat"
     ],
 )
-def test_names_without_capitals(question: str, shares: list[float], suspected: bool) -> None:
+def test_names_without_capitals(question, shares, suspected):
     lease = "Ada Holm rents Flat A. She paid a deposit of 860 pounds, held by the Lund Deposit Scheme."
     start = lease.index("860 pounds")
     found = Span("860 pounds", 0, start, start + 10, 3.0, 0.0, (("860 pounds", 0.0),))
@@ -144,7 +144,7 @@ def test_names_without_capitals(question: str, shares: list[float], suspected: b
     assert any(values[sign] for sign in ("overlooked", "misplaced")) == suspected
 
 
-def test_a_near_miss_shares_the_other_words() -> None:
+def test_a_near_miss_shares_the_other_words():
     found = Span("Bergen", 0, 23, 29, 3.0, 0.0, (("Bergen", 0.0),))
     near, far = (
         features(question, [HOLMS], "", [found], [1.0], 0)["overlooked"]
@@ -154,11 +154,11 @@ def test_a_near_miss_shares_the_other_words() -> None:
 
 
 @pytest.mark.parametrize(("likely", "label"), [(1.0, "high"), (0.8, "high"), (0.79, "medium"), (0.44, "low")])
-def test_labels(likely: float, label: str) -> None:
+def test_labels(likely, label):
     assert label_of(likely, 0.5) == label
 
 
-def test_extreme_margins_stay_finite() -> None:
+def test_extreme_margins_stay_finite():
     far = Span("Ada", 0, 0, 3, 400.0, -0.0, (("Ada", -0.0), ("Hugo", -400.0)))
     for value in of_reader([far, span("Hugo", -400.0, log=-700.0)], [1.0, 0.0]):
         assert math.isfinite(value)

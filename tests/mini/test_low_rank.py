@@ -2,7 +2,6 @@
 
 import runpy
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import nn
@@ -12,14 +11,14 @@ RECIPE = runpy.run_path(str(Path(__file__).parents[2] / "recipes" / "mini" / "lo
 LowRankLinear, add_low_rank = RECIPE["LowRankLinear"], RECIPE["add_low_rank"]
 
 
-def changed() -> Any:
+def changed():
     torch.manual_seed(0)
     layer = LowRankLinear(nn.Linear(5, 3), 2)
     nn.init.normal_(layer.up)
     return layer
 
 
-def test_fresh_layer_computes_what_the_linear_one_does() -> None:
+def test_fresh_layer_computes_what_the_linear_one_does():
     torch.manual_seed(0)
     states = torch.randn(2, 4, 5)
     for bias in (True, False):
@@ -28,7 +27,7 @@ def test_fresh_layer_computes_what_the_linear_one_does() -> None:
         assert torch.equal(LowRankLinear(linear, 2).eval()(states), linear(states))
 
 
-def test_output_and_gradients_are_those_of_two_products() -> None:
+def test_output_and_gradients_are_those_of_two_products():
     layer = changed()
     states = torch.randn(2, 4, 5, requires_grad=True)
     targets = torch.randn(2, 4, 3)
@@ -44,7 +43,7 @@ def test_output_and_gradients_are_those_of_two_products() -> None:
     assert not layer.weight.requires_grad
 
 
-def test_updates_are_merged_after_training() -> None:
+def test_updates_are_merged_after_training():
     layer, states = changed().eval(), torch.randn(4, 5)
     before = layer(states)
     layer.train()
@@ -55,7 +54,7 @@ def test_updates_are_merged_after_training() -> None:
     torch.testing.assert_close(layer.eval()(states), learnt)
 
 
-def test_precision_is_that_of_the_input() -> None:
+def test_precision_is_that_of_the_input():
     layer, states = changed(), torch.randn(4, 5)
     exact = layer(states)
     for mode in (True, False):
@@ -65,7 +64,7 @@ def test_precision_is_that_of_the_input() -> None:
         torch.testing.assert_close(layer(states), exact)
 
 
-def test_only_updates_and_biases_are_trained() -> None:
+def test_only_updates_and_biases_are_trained():
     model = nn.Sequential(nn.Linear(4, 3), nn.LayerNorm(3), nn.Sequential(nn.Linear(3, 2)))
     add_low_rank(model, 1)
     learns = {name for name, value in model.named_parameters() if value.requires_grad}

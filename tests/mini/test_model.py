@@ -1,7 +1,6 @@
 """A retriever-reader as a whole: what its codes depend on, and that a saved one is the same."""
 
 import re
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,12 +19,12 @@ TEXTS = ["Ada moved to Aalen.", "The river rose, and nobody was hurt.", "Hugo wo
 
 
 @pytest.fixture
-def model(tiny: Any) -> RetrieverReader:
+def model(tiny):
     made: RetrieverReader = tiny.retriever_reader("Aalen")
     return made
 
 
-def test_codes_depend_on_the_text_alone(model: RetrieverReader) -> None:
+def test_codes_depend_on_the_text_alone(model):
     together = model.memorise(TEXTS)
     assert together.shape == (3, 3, 1)
     for text, codes in zip(TEXTS, together, strict=True):
@@ -45,19 +44,19 @@ def test_codes_depend_on_the_text_alone(model: RetrieverReader) -> None:
         ("spread", (False, False)),
     ],
 )
-def test_fingerprints_cover_what_codes_depend_on(tiny: Any, part: str, binds: tuple[bool, bool]) -> None:
+def test_fingerprints_cover_what_codes_depend_on(tiny, part, binds):
     before, changed = tiny.retriever_reader().fingerprints(), tiny.retriever_reader()
     changed.address.arrays()[part][...] += 0.5
     assert tuple(one != other for one, other in zip(before, changed.fingerprints(), strict=True)) == binds
 
 
-def test_fingerprints_cover_the_encoder_and_its_window(tiny: Any) -> None:
+def test_fingerprints_cover_the_encoder_and_its_window(tiny):
     before, changed, narrow = (tiny.retriever_reader(window=window) for window in (32, 32, 24))
     changed.encoder.weights["embeddings.word_embeddings.weight"] = np.zeros(3)
     assert len({model.fingerprints()[0] for model in (before, changed, narrow)}) == 3
 
 
-def test_saved_model_makes_the_same_codes(model: RetrieverReader, tmp_path: Path) -> None:
+def test_saved_model_makes_the_same_codes(model, tmp_path):
     save(model, tmp_path / "own", dtype=np.float32)
     again: Any = load_model(tmp_path / "own")
     assert (again.name, again.folder, again.settings) == ("own", tmp_path / "own", model.settings)
@@ -67,7 +66,7 @@ def test_saved_model_makes_the_same_codes(model: RetrieverReader, tmp_path: Path
         again.read(["Who?"], [[Hit(0, 1.0)]], lambda _: {0: TEXTS[0]})
 
 
-def test_weights_that_do_not_fit(model: RetrieverReader, tmp_path: Path) -> None:
+def test_weights_that_do_not_fit(model, tmp_path):
     save(model, tmp_path)
     state = load_file(tmp_path / "model.safetensors")
     save_file(state | {"address.spread": np.ones(3, np.float32)}, tmp_path / "model.safetensors")
@@ -93,9 +92,7 @@ def test_weights_that_do_not_fit(model: RetrieverReader, tmp_path: Path) -> None
     ],
     ids=["books", "dim", "words", "nan", "deep", "digits"],
 )
-def test_settings_that_would_take_all_memory_or_time(
-    model: RetrieverReader, tmp_path: Path, old: str, new: str, fault: str
-) -> None:
+def test_settings_that_would_take_all_memory_or_time(model, tmp_path, old, new, fault):
     save(model, tmp_path)
     config = tmp_path / "config.toml"
     text = config.read_text()
@@ -107,7 +104,7 @@ def test_settings_that_would_take_all_memory_or_time(
         load_model(tmp_path)
 
 
-def test_confidence_of_other_features(model: RetrieverReader, tmp_path: Path) -> None:
+def test_confidence_of_other_features(model, tmp_path):
     save(model, tmp_path)
     config = tmp_path / "config.toml"
     config.write_text(config.read_text().replace("margin = ", "luck = "))
@@ -115,14 +112,14 @@ def test_confidence_of_other_features(model: RetrieverReader, tmp_path: Path) ->
         load_model(tmp_path)
 
 
-def test_confidence_of_a_model_made_before_features_had_names() -> None:
+def test_confidence_of_a_model_made_before_features_had_names():
     confidence = AnswerConfidence.model_validate({"weights": [0.4, 0.5], "intercept": -1.5, "least_margin": 1.7})
     assert confidence == AnswerConfidence(weights={"margin": 0.4, "votes": 0.5}, intercept=-1.5)
     with pytest.raises(ValueError, match="perhaps must not be above sure"):
         AnswerConfidence(weights={}, sure=0.2, perhaps=0.3)
 
 
-def test_best_available_reader(model: RetrieverReader, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_best_available_reader(model, monkeypatch):
     (small,) = model.settings.readers
     large = small.model_copy(update={"name": "large", "encoder": "nobody/large"})
     settings = model.settings.model_copy(update={"readers": (large, small)})
@@ -137,10 +134,8 @@ def test_best_available_reader(model: RetrieverReader, monkeypatch: pytest.Monke
     assert caught.value.hint == "Choose from large, own."
 
 
-def test_the_last_reader_takes_over_where_the_best_cannot_be_opened(
-    model: RetrieverReader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def open_own(_weights: Path, settings: Any, **_: Any) -> Any:
+def test_the_last_reader_takes_over_where_the_best_cannot_be_opened(model, tmp_path, monkeypatch):
+    def open_own(_weights, settings, **_):
         if settings.name == "large":
             raise ModelError("The disk is full.")
         return model.reader
@@ -174,13 +169,11 @@ def test_the_last_reader_takes_over_where_the_best_cannot_be_opened(
         ((0.95, 0.03, 0.01, 0.01), -1.0, 3),
     ],
 )
-def test_as_many_chunks_are_read_as_needed(
-    model: RetrieverReader, monkeypatch: pytest.MonkeyPatch, shares: tuple[float, ...], margin: float, read: int
-) -> None:
+def test_as_many_chunks_are_read_as_needed(model, monkeypatch, shares, margin, read):
     model.reader_settings = model.reader_settings.model_copy(update={"passages": 2, "further": 1})
     texts = ["one", "two", "three", "four"]
 
-    def spans(_questions: list[str], passages: list[list[str]], _contexts: object) -> list[list[Span]]:
+    def spans(_questions, passages, _contexts):
         return [[Span(text, place, 0, len(text), margin) for place, text in enumerate(own)] for own in passages]
 
     monkeypatch.setattr(model.reader, "spans", spans)
@@ -200,15 +193,8 @@ def test_as_many_chunks_are_read_as_needed(
         ("When does it open?", ("It opens the door.", "It opens at 10."), "10", 5.0),
     ],
 )
-def test_the_right_time_is_preferred(
-    model: RetrieverReader,
-    monkeypatch: pytest.MonkeyPatch,
-    question: str,
-    texts: tuple[str, str],
-    answer: str,
-    margin: float,
-) -> None:
-    def spans(_questions: list[str], passages: list[list[str]], _contexts: object) -> list[list[Span]]:
+def test_the_right_time_is_preferred(model, monkeypatch, question, texts, answer, margin):
+    def spans(_questions, passages, _contexts):
         found = [re.search(r"\d\d+|the door", text) or re.search("Ada", text) for text in passages[0]]
         return [[Span(own[0], at, *own.span(), 6.0 - at) for at, own in enumerate(found) if own]]
 

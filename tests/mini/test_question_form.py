@@ -19,12 +19,12 @@ from mbc_engine.text.language import canonical_question
         (" ?! ", "?"),
     ],
 )
-def test_canonical_question(typed: str, form: str) -> None:
+def test_canonical_question(typed, form):
     assert canonical_question(typed) == form
 
 
 @given(st.text())
-def test_canonical_question_is_idempotent(typed: str) -> None:
+def test_canonical_question_is_idempotent(typed):
     form = canonical_question(typed)
     assert canonical_question(form) == form
     assert form.endswith("?")

@@ -2,20 +2,17 @@
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from safetensors.numpy import load_file, save_file
-from tokenizers import Tokenizer
 
 from mbc_engine.config import AnswerConfidence, ReaderSettings
 from mbc_engine.errors import ModelError
-from mbc_engine.lm.bert import Bert, Floats
+from mbc_engine.lm.bert import Bert
 from mbc_engine.mini.span_reader import PAIR_RANK, Span, SpanHead, SpanReader, as_read, load_span_reader
 from tests.finder import random_head
 
@@ -23,33 +20,25 @@ from tests.finder import random_head
 class OneHot:
     """An encoder whose token states are one-hot: which word it is."""
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
+    def __init__(self, tokenizer):
         self.tokenizer = tokenizer
         self.cls, self.sep = tokenizer.encode("").ids
         self.width = tokenizer.get_vocab_size()
 
-    def states(self, rows: Sequence[Sequence[int]], _seconds: Sequence[int]) -> list[Floats]:
+    def states(self, rows, _seconds):
         return [np.eye(self.width, dtype=np.float32)[list(row)] for row in rows]
 
-    def in_threads(self, work: Callable[[Sequence[int]], Any], given: Sequence[Sequence[int]]) -> Iterator[Any]:
+    def in_threads(self, work, given):
         return map(work, given)
 
 
 class ByWord:
     """Makes readers whose scores for starting and ending an answer are looked up by word."""
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
+    def __init__(self, tokenizer):
         self.encoder: Any = OneHot(tokenizer)
 
-    def reader(
-        self,
-        begins: dict[str, float],
-        ends: dict[str, float],
-        *,
-        none: float = 0.0,
-        window: int = 40,
-        longest: int = 3,
-    ) -> SpanReader:
+    def reader(self, begins, ends, *, none=0.0, window=40, longest=3):
         weights = {name: np.zeros_like(value) for name, value in random_head(self.encoder.width, 3).weights.items()}
         weights["none.bias"][:] = none
         for row, table in enumerate((begins, ends)):
@@ -59,12 +48,12 @@ class ByWord:
 
 
 @pytest.fixture(scope="module")
-def by_word(tiny: Any) -> ByWord:
+def by_word(tiny):
     return ByWord(Bert.open(str(tiny.encoders["bert"])).tokenizer)
 
 
 @pytest.fixture
-def settings(tiny: Any) -> ReaderSettings:
+def settings(tiny):
     """Settings of a reader on the tiny BERT, with changes of rank 2."""
     return ReaderSettings(
         name="own",
@@ -77,7 +66,7 @@ def settings(tiny: Any) -> ReaderSettings:
 
 
 @pytest.fixture
-def saved(tiny: Any, tmp_path: Path) -> Path:
+def saved(tiny, tmp_path):
     """Random weights of its changes and its head."""
     rng = np.random.default_rng(5)
     state = {f"head.{name}": value for name, value in random_head(24, 4, rank=PAIR_RANK).weights.items()}
@@ -90,20 +79,20 @@ def saved(tiny: Any, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def learnt(saved: Path, settings: ReaderSettings) -> SpanReader:
+def learnt(saved, settings):
     return load_span_reader(saved, settings)
 
 
 QUESTION = "Who moved?"
 
 
-def find(reader: SpanReader, questions: Sequence[str], passages: Sequence[Sequence[str]]) -> list[Span | None]:
+def find(reader, questions, passages):
     """The span with the largest margin among each question's passages, the first of equal ones."""
     several = reader.spans(questions, passages)
     return [max(filter(None, own), key=lambda span: span.margin, default=None) for own in several]
 
 
-def test_no_span_across_paragraphs(by_word: ByWord) -> None:
+def test_no_span_across_paragraphs(by_word):
     reader = by_word.reader({"ada": 2.0}, {"haifa": 3.0, "hugo": 1.0})
     for gap, found in ((" ", "Ada Haifa"), ("\n \n", "Haifa")):
         spans = reader.spans([QUESTION], [[f"Ada{gap}Haifa"]])
@@ -129,20 +118,12 @@ def test_no_span_across_paragraphs(by_word: ByWord) -> None:
         ),
     ],
 )
-def test_best_span(
-    by_word: ByWord,
-    begins: dict[str, float],
-    ends: dict[str, float],
-    none: float,
-    longest: int,
-    passage: str,
-    expected: tuple[int, int, float],
-) -> None:
+def test_best_span(by_word, begins, ends, none, longest, passage, expected):
     reader, (start, end, margin) = by_word.reader(begins, ends, none=none, longest=longest), expected
     assert find(reader, [QUESTION], [[passage]]) == [Span(passage[start:end], 0, start, end, margin)]
 
 
-def test_best_span_of_each_passage(by_word: ByWord) -> None:
+def test_best_span_of_each_passage(by_word):
     reader = by_word.reader({"hugo": 2.0, "ada": 1.0}, {}, none=3.0)
     spans = reader.spans([QUESTION, QUESTION, QUESTION], [["Ada met Hugo.", " ", "Ada moved."], [], ["Hugo moved."]])
     hugo, ada = Span("Hugo", 0, 8, 12, -1.0), Span("Ada", 2, 0, 3, -2.0)
@@ -150,7 +131,7 @@ def test_best_span_of_each_passage(by_word: ByWord) -> None:
     assert reader.spans([], []) == []
 
 
-def test_best_of_several_windows(by_word: ByWord) -> None:
+def test_best_of_several_windows(by_word):
     reader = by_word.reader({"hugo": 2.0, "ada": 1.0}, {}, window=16, longest=4)
     (spans,) = reader.spans([QUESTION], [["Ada " + "the " * 40 + "Hugo", "Hugo " + "the " * 40 + "Ada"]])
     assert [span and (span.text, span.start, span.passage) for span in spans] == [("Hugo", 164, 0), ("Hugo", 0, 1)]
@@ -172,21 +153,21 @@ def test_best_of_several_windows(by_word: ByWord) -> None:
         (f"{'So ' * 20}say\nThe people of Vik\nOne", f"{'So ' * 20}say\nThe people of Vik;One"),
     ],
 )
-def test_entries_are_read_apart(passage: str, read: str) -> None:
+def test_entries_are_read_apart(passage, read):
     text, origins = as_read(passage)
     assert text == read
     assert len(origins) == len(text) + 1
     assert "".join(passage[start:end] for start, end in pairwise(origins)) == passage
 
 
-def test_an_answer_in_a_list_is_as_it_is_written(by_word: ByWord) -> None:
+def test_an_answer_in_a_list_is_as_it_is_written(by_word):
     passage = "- [x] Ada\n- [ ] Hugo"
     (span,) = find(by_word.reader({"hugo": 2.0}, {}, longest=1), [QUESTION], [[passage]])
     assert span is not None
     assert (span.text, span.start, span.end) == ("Hugo", 16, 20)
 
 
-def test_no_span_is_taken_from_a_context(by_word: ByWord) -> None:
+def test_no_span_is_taken_from_a_context(by_word):
     """It is seen, though: it stands before the passage in each window, and leaves it less room."""
     reader = by_word.reader({"hugo": 2.0, "ada": 1.0}, {}, none=3.0, window=18)
     (spans,) = reader.spans([QUESTION], [["Ada met Ada.", "the " * 30 + "Hugo"]], [["hugo > [SEP] hugo", "ada"]])
@@ -195,7 +176,7 @@ def test_no_span_is_taken_from_a_context(by_word: ByWord) -> None:
     assert reader.row([5], [6, 7], [8, 9]) == ([cls, 5, sep, 8, 9, 6, 7, sep], 3, 5)
 
 
-def test_rivals_and_probability(by_word: ByWord) -> None:
+def test_rivals_and_probability(by_word):
     reader = by_word.reader({"hugo": 2.0, "ada": 1.0}, {}, none=0.5, longest=1)
     (span,) = find(reader, [QUESTION], [["Ada met Hugo."]])
     assert span is not None
@@ -206,10 +187,10 @@ def test_rivals_and_probability(by_word: ByWord) -> None:
     assert [log for _, log in span.rivals] == pytest.approx([score - total for score in (2, 1, 0, 0)], abs=1e-5)
 
 
-def test_head_scores_like_the_slow_formula() -> None:
+def test_head_scores_like_the_slow_formula():
     head, states = random_head(6, 3), np.random.default_rng(2).standard_normal((5, 6), np.float32)
 
-    def linear(name: str, state: Floats) -> Floats:
+    def linear(name, state):
         return head.weights[f"{name}.weight"] @ state + head.weights[f"{name}.bias"]
 
     scores = head.scores(states)
@@ -221,7 +202,7 @@ def test_head_scores_like_the_slow_formula() -> None:
     assert head.none(states) == pytest.approx(linear("none", states[0])[0])
 
 
-def test_what_is_read_together_does_not_matter(learnt: SpanReader) -> None:
+def test_what_is_read_together_does_not_matter(learnt):
     questions = ["Where did Adabo move?", "Who moved?", "Which town did the old painter leave in the winter?"]
     passages = [["Adabo moved to Aalen."], ["The river rose, the bridge held.", "Hugo moved to Haifa."], ["Ada."]]
     together = find(learnt, questions, passages)
@@ -232,7 +213,7 @@ def test_what_is_read_together_does_not_matter(learnt: SpanReader) -> None:
         assert alone.margin == pytest.approx(span.margin, abs=1e-4)
 
 
-def test_a_reader_is_its_encoder_with_changes_and_a_head(saved: Path, learnt: SpanReader, tiny: Any) -> None:
+def test_a_reader_is_its_encoder_with_changes_and_a_head(saved, learnt, tiny):
     state, plain = load_file(saved), Bert.open(str(tiny.encoders["bert"]))
     changes = {name.removeprefix("encoder."): value.astype(np.float32) for name, value in state.items()}
     rows = [[2, 5, 9, 3]]
@@ -245,12 +226,12 @@ def test_a_reader_is_its_encoder_with_changes_and_a_head(saved: Path, learnt: Sp
     ("changes", "message"),
     [({"rank": 3}, "does not hold the weights"), ({"encoder": "nobody/nothing"}, "nobody/nothing")],
 )
-def test_settings_that_do_not_fit(saved: Path, settings: ReaderSettings, changes: dict[str, Any], message: str) -> None:
+def test_settings_that_do_not_fit(saved, settings, changes, message):
     with pytest.raises(ModelError, match=message):
         load_span_reader(saved, settings.model_copy(update=changes))
 
 
-def test_missing_or_damaged_weights(saved: Path, settings: ReaderSettings, tmp_path: Path) -> None:
+def test_missing_or_damaged_weights(saved, settings, tmp_path):
     saved.write_bytes(saved.read_bytes()[:-10])
     for path in (saved, tmp_path / "nothing.safetensors"):
         with pytest.raises(ModelError, match="cannot be read") as caught:
@@ -259,7 +240,7 @@ def test_missing_or_damaged_weights(saved: Path, settings: ReaderSettings, tmp_p
 
 
 @pytest.mark.parametrize("value", ["nan", "inf"])
-def test_weights_that_are_no_numbers(saved: Path, settings: ReaderSettings, value: str) -> None:
+def test_weights_that_are_no_numbers(saved, settings, value):
     state = load_file(saved)
     state["head.none.bias"][0] = np.float16(value)
     save_file(state, saved)

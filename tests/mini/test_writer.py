@@ -1,13 +1,11 @@
 """Answers that an LM writes: what it is given, what is made of its reply, and when it is not asked."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from mbc_engine import Memory
-from mbc_engine.answer import Answer
-from mbc_engine.lm.chat import ChatLM, OnToken
+from mbc_engine.lm.chat import ChatLM
 from mbc_engine.mini.writer import Writer, load_writer
 
 
@@ -16,10 +14,10 @@ class Scripted(ChatLM):
 
     name = "scripted"
 
-    def __init__(self, said: str) -> None:
+    def __init__(self, said):
         self.said, self.given = said, list[tuple[str, str]]()
 
-    def reply(self, text: str, question: str, *, max_new_tokens: int, on_token: OnToken = None) -> str:
+    def reply(self, text, question, *, max_new_tokens, on_token=None):
         self.given.append((text, question))
         for start in range(0, len(self.said), 3):
             if on_token is not None:
@@ -28,12 +26,10 @@ class Scripted(ChatLM):
 
 
 @pytest.fixture
-def ask(tiny: Any, remember: Any, folder: Path) -> Any:
+def ask(tiny, remember, folder):
     """Asks who won, four stories that say nobody did."""
 
-    def ask(
-        lm: Scripted, *, reads: bool = True, perhaps: float = 0.0, sure: float = 0.0, **options: Any
-    ) -> tuple[Answer, str]:
+    def ask(lm, *, reads=True, perhaps=0.0, sure=0.0, **options):
         model = tiny.retriever_reader("Nobody", perhaps=perhaps)
         confidence = model.reader_settings.confidence.model_copy(update={"sure": max(sure, perhaps)})
         model.reader_settings = model.reader_settings.model_copy(update={"confidence": confidence})
@@ -46,7 +42,7 @@ def ask(tiny: Any, remember: Any, folder: Path) -> Any:
     return ask
 
 
-def test_an_lm_reads_numbered_passages(ask: Any) -> None:
+def test_an_lm_reads_numbered_passages(ask):
     lm = Scripted("Nobody won [1]. It rained in the north [2].")
     answer, streamed = ask(lm, sources=1)
     ((text, question),) = lm.given
@@ -60,13 +56,13 @@ def test_an_lm_reads_numbered_passages(ask: Any) -> None:
     assert not answer.tentative
 
 
-def test_an_lm_is_told_what_was_said_before(ask: Any) -> None:
+def test_an_lm_is_told_what_was_said_before(ask):
     lm = Scripted("Nobody won [1].")
     ask(lm, earlier=(("Who came?", "Ada"),))
     assert lm.given[0][1] == "Earlier question: Who came?\nIts answer: Ada\n\nQuestion: Who won?"
 
 
-def test_what_is_not_in_the_passages_is_told(ask: Any) -> None:
+def test_what_is_not_in_the_passages_is_told(ask):
     answer, _ = ask(Scripted("Nobody won [1]. Ada Holm won in 1931 [2]."))
     assert answer.unsupported == ("Ada Holm won in 1931 [2].",)
     assert answer.tentative
@@ -74,13 +70,13 @@ def test_what_is_not_in_the_passages_is_told(ask: Any) -> None:
 
 @pytest.mark.parametrize("said", ["NOT FOUND", "Not found.", "NOT FOUND. The passages are about rain.", ""])
 @pytest.mark.parametrize(("perhaps", "text"), [(0.0, "Nobody"), (1.0, None)])
-def test_the_answer_stands_if_the_lm_finds_none(ask: Any, said: str, perhaps: float, text: str | None) -> None:
+def test_the_answer_stands_if_the_lm_finds_none(ask, said, perhaps, text):
     answer, streamed = ask(Scripted(said), perhaps=perhaps, sources=2)
     assert (answer.text, answer.written_by, streamed) == (text, None, "")
     assert len(answer.sources) == 2
 
 
-def test_an_lm_is_asked_where_nothing_was_extracted(ask: Any) -> None:
+def test_an_lm_is_asked_where_nothing_was_extracted(ask):
     answer, streamed = ask(Scripted("No"), perhaps=1.0)
     assert answer.text == streamed == "No"
     assert (answer.extracted, answer.written_by) == (None, "scripted")
@@ -89,7 +85,7 @@ def test_an_lm_is_asked_where_nothing_was_extracted(ask: Any) -> None:
     assert not lm.given  # withheld, as asked for
 
 
-def test_the_embedded_lm_only_rephrases_the_quotation(ask: Any) -> None:
+def test_the_embedded_lm_only_rephrases_the_quotation(ask):
     lm = Scripted("Nobody won.")
     answer, streamed = ask(lm, reads=False, sources=0)
     ((text, question),) = lm.given
@@ -108,14 +104,12 @@ def test_the_embedded_lm_only_rephrases_the_quotation(ask: Any) -> None:
         ({"max_new_tokens": 9}, True),
     ],
 )
-def test_only_sure_quotations_are_rephrased(ask: Any, options: dict[str, Any], is_written: bool) -> None:
+def test_only_sure_quotations_are_rephrased(ask, options, is_written):
     answer, _ = ask(Scripted("Nobody won."), reads=False, **options)
     assert (answer.written_by is not None) is is_written
 
 
-def test_a_memory_with_an_lm_writes_unless_told_not_to(
-    tiny: Any, remember: Any, folder: Path, chat_lm: Path, tmp_path: Path
-) -> None:
+def test_a_memory_with_an_lm_writes_unless_told_not_to(tiny, remember, folder, chat_lm, tmp_path):
     remember(tiny.retriever_reader("Nobody"), folder)
     with Memory(tmp_path / "b.mbc", tiny.retriever_reader("Nobody"), llm=str(chat_lm)) as memory:
         (written,) = memory.ask(["Who won?"])

@@ -1,10 +1,8 @@
 """Contacts and calendars: a row each, in words."""
 
-from collections.abc import Callable
-
 import pytest
 
-from mbc_engine.text import Document, Skipped
+from mbc_engine.text import Document
 
 CONTACTS = """BEGIN:VCARD
 VERSION:3.0
@@ -80,10 +78,10 @@ END:VCALENDAR
         ("a.ics", "END:VEVENT\nBEGIN:VEVENT\nDTSTART:20240230\nDTEND:99991399", ["Start: 20240230; End: 99991399"]),
     ],
 )
-def test_cards(read: Callable[[str, str], list[Document | Skipped]], name: str, data: str, rows: list[str]) -> None:
+def test_cards(read, name, data, rows):
     documents = read(name, data)
     assert [document.text for document in documents if isinstance(document, Document)] == rows
 
 
-def test_an_event_is_of_its_day(read: Callable[[str, str], list[Document]]) -> None:
+def test_an_event_is_of_its_day(read):
     assert [document.date for document in read("a.ics", CALENDAR)] == ["2024-06-18", "2024-07-01", "2024-08-30"]

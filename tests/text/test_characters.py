@@ -23,7 +23,7 @@ from mbc_engine.text.characters import on_one_line, readable, spellings
         ("N\bNA\bAM\bM _\bt_\bo", "NAM to"),
     ],
 )
-def test_what_is_not_seen_is_left_out(text: str, seen: str) -> None:
+def test_what_is_not_seen_is_left_out(text, seen):
     assert readable(text) == seen
 
 
@@ -36,18 +36,18 @@ def test_what_is_not_seen_is_left_out(text: str, seen: str) -> None:
         ("-\na", "- a"),
     ],
 )
-def test_words_parted_by_the_end_of_a_line_are_joined(text: str, line: str) -> None:
+def test_words_parted_by_the_end_of_a_line_are_joined(text, line):
     assert on_one_line(text) == line
 
 
-def test_a_parted_word_is_also_spelled_whole() -> None:
+def test_a_parted_word_is_also_spelled_whole():
     assert list(spellings("re-\n  sponsible")) == ["re-\n  sponsible", "responsible"]
 
 
 @pytest.mark.parametrize(
     "data", [b"Crew\n\0\0The log of\0Zo\xc3\xab.\n", b"Crew\n\0The log of Zo\xc3\xab." + b"\0" * 5000]
 )
-def test_nuls_in_a_text_are_spaces(data: bytes) -> None:
+def test_nuls_in_a_text_are_spaces(data):
     (document,) = read_stream(io.BytesIO(data))
     assert isinstance(document, Document)
     assert document.text.split()[:3] == ["Crew", "The", "log"]
@@ -55,7 +55,7 @@ def test_nuls_in_a_text_are_spaces(data: bytes) -> None:
 
 
 @pytest.mark.parametrize(("sentence", "found"), [("The lighthouse of well-known Dagfinn.", True), ("No house.", False)])
-def test_a_sentence_is_found_where_its_words_are_parted(sentence: str, found: bool) -> None:
+def test_a_sentence_is_found_where_its_words_are_parted(sentence, found):
     passage = "Stad. The light-\n house of well-\nknown\nDag-\nfinn. End"
     span = Source("/a", "", 1.0, 0, "unchanged", sentence, passage, "file", 0, None, "b").span()
     assert span == ((6, len(passage) - 4) if found else None)

@@ -1,7 +1,6 @@
 """Chunks fit the window and lose nothing."""
 
 import re
-from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -14,32 +13,32 @@ from mbc_engine.text.document import Section
 class LetterTokens:
     """A tokenizer of three letters a token, words apart; it records how often it was asked."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.calls = 0
 
-    def __call__(self, texts: list[str]) -> list[int]:
+    def __call__(self, texts):
         self.calls += 1
         return [sum(-(-len(word) // 3) for word in text.split()) for text in texts]
 
 
-def words(texts: list[str]) -> list[int]:
+def words(texts):
     return [len(text.split()) for text in texts]
 
 
-def chunk(text: str, count_tokens: Callable[[list[str]], list[int]], max_tokens: int) -> list[str]:
+def chunk(text, count_tokens, max_tokens):
     chunks = documents.chunk(text, count_tokens, max_tokens)
     assert all(text[own.start : own.start + len(own.text)] == own.text for own in chunks)
     return [own.text for own in chunks]
 
 
-def test_sentences_are_packed() -> None:
+def test_sentences_are_packed():
     text = "  One two three. Four five.\n\nSix seven. Eight nine ten. "
     assert chunk(text, words, 7) == ["One two three. Four five.\n\nSix seven.", "Eight nine ten."]
     assert chunk(text, words, 5) == ["One two three. Four five.", "Six seven. Eight nine ten."]
     assert chunk(text, words, 3) == ["One two three.", "Four five.", "Six seven.", "Eight nine ten."]
 
 
-def test_rows_of_a_table_are_apart() -> None:
+def test_rows_of_a_table_are_apart():
     rows = ["Town: Vik; Boats: 3", "Town: Moss; Boats: 5. Rented.", "Town: Bodø; Boats: none"]
     text = "\n".join(["Boats by town", *rows, "As of May."])
     assert chunk(text, words, 50) == [f"Boats by town\n{rows[0]}", rows[1], f"{rows[2]}\nAs of May."]
@@ -49,31 +48,31 @@ def test_rows_of_a_table_are_apart() -> None:
     assert chunk("\n".join(["Boats", *small]), words, 50) == [f"Boats\n{small[0]}", *small[1:]]
 
 
-def test_long_sentence_is_cut_between_words() -> None:
+def test_long_sentence_is_cut_between_words():
     assert chunk("a b c d e. Fine.", words, 2) == ["a b", "c d", "e. Fine."]
 
 
-def test_long_word_is_cut_between_characters() -> None:
+def test_long_word_is_cut_between_characters():
     assert chunk("abcdefghijkl mn", LetterTokens(), 2) == ["abcdef", "ghijkl", "mn"]
 
 
-def test_one_count_if_sentences_fit() -> None:
+def test_one_count_if_sentences_fit():
     count_tokens = LetterTokens()
     chunk("One two. Three four. Five six.", count_tokens, 4)
     assert count_tokens.calls == 1
 
 
-def test_empty_text() -> None:
+def test_empty_text():
     count_tokens = LetterTokens()
     assert chunk(" \n ", count_tokens, 4) == []
     assert count_tokens.calls == 0
 
 
-def test_character_larger_than_the_window() -> None:
+def test_character_larger_than_the_window():
     assert chunk("ab", lambda texts: [5 * len(text) for text in texts], 2) == ["a", "b"]
 
 
-def test_window_must_hold_a_token() -> None:
+def test_window_must_hold_a_token():
     with pytest.raises(ValueError, match="max_tokens"):
         chunk("a", words, 0)
 
@@ -82,7 +81,7 @@ def test_window_must_hold_a_token() -> None:
     text=st.text(alphabet=st.sampled_from("aB1.!? \n") | st.characters(), max_size=300),
     max_tokens=st.integers(1, 12),
 )
-def test_chunks_lose_nothing(text: str, max_tokens: int) -> None:
+def test_chunks_lose_nothing(text, max_tokens):
     chunks = chunk(text, LetterTokens(), max_tokens)
     assert all(tokens <= max_tokens for tokens in LetterTokens()(chunks))
     assert re.sub(r"\s", "", "".join(chunks)) == re.sub(r"\s", "", text)

@@ -21,12 +21,12 @@ from mbc_engine.text.document import Section, day_in_name
         ("OrionBudget_v2", None, "Orion Budget v2"),
     ],
 )
-def test_names_are_spelled_out(name: str, day: str | None, spelled: str) -> None:
+def test_names_are_spelled_out(name, day, spelled):
     assert day_in_name(name) == day
     assert spelled_out(name) == spelled
 
 
-def test_parts_are_not_repeated() -> None:
+def test_parts_are_not_repeated():
     assert context_parts("/home/ann/lynx/read-me.md", "", "") == ["lynx", "read me"]
     assert context_parts("/p/orion-report.md", "Orion report", "Orion Report > Budget") == [
         "p",
@@ -51,11 +51,11 @@ def test_parts_are_not_repeated() -> None:
         ("stdin:1234", "", []),
     ],
 )
-def test_numbers_and_most_folders_are_not_encoded(source: str, headings: str, parts: list[str]) -> None:
+def test_numbers_and_most_folders_are_not_encoded(source, headings, parts):
     assert encoded_parts(source, "", headings) == parts
 
 
-def test_what_does_not_fit_is_left_out_from_the_general_to_the_specific() -> None:
+def test_what_does_not_fit_is_left_out_from_the_general_to_the_specific():
     parts = ["folder", "name", "Part", "Chapter", "Section of three"]
     for most, left in [
         (7, "folder > name > Part > Chapter > Section of three"),
@@ -66,11 +66,11 @@ def test_what_does_not_fit_is_left_out_from_the_general_to_the_specific() -> Non
         assert shortened(parts, lambda line, most=most: len(line.replace(">", "").split()) <= most) == left
 
 
-def words(texts: list[str]) -> list[int]:
+def words(texts):
     return [len(text.split()) for text in texts]
 
 
-def test_all_rows_know_the_line_above_their_table() -> None:
+def test_all_rows_know_the_line_above_their_table():
     rows = "Town: Vik; Boats: 3\nTown: Moss; Boats: 5\n"
     text = f"Report\n\nBoats:\n\n{rows}\nAs of May\n{rows}"
     start = text.index("Town")
@@ -84,7 +84,7 @@ def test_all_rows_know_the_line_above_their_table() -> None:
     assert with_captions(f"Boats\n{'a: b; ' * 9999}\na: {'b; ' * 99999}", []) == []  # in linear time
 
 
-def test_sections_begin_chunks_unless_the_last_one_is_tiny() -> None:
+def test_sections_begin_chunks_unless_the_last_one_is_tiny():
     text = "Intro here.\n\nOrion\nIts budget is 1.\n\nVega\nIts budget is 2."
     starts = [text.index("Orion"), text.index("Vega")]
     sections = [Section(starts[0], "Projects > Orion"), Section(starts[1], "Projects > Vega")]
@@ -96,7 +96,7 @@ def test_sections_begin_chunks_unless_the_last_one_is_tiny() -> None:
     assert chunk(text, words, 80, sections) == [Chunk(text, 0)]
 
 
-def test_headings_that_a_chunk_does_not_show_are_named() -> None:
+def test_headings_that_a_chunk_does_not_show_are_named():
     text = "Name a, aged 1.\n\nName b, aged 2."
     sections = [Section(0, "People > First"), Section(text.rindex("Name"), "People > Second")]
     assert chunk(text, words, 99, sections) == [Chunk(text, 0, "People > First; Second")]

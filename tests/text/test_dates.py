@@ -22,7 +22,7 @@ from mbc_engine.text.dates import Period, is_of_another_time, names_a_time, part
         ("Who coached it from 2008 to 2009?", None),
     ],
 )
-def test_period_of_a_question(question: str, period: Period | None) -> None:
+def test_period_of_a_question(question, period):
     assert period_in(question) == period
 
 
@@ -36,7 +36,7 @@ def test_period_of_a_question(question: str, period: Period | None) -> None:
         ("12 April 2023", None, True),
     ],
 )
-def test_passages_of_another_time(text: str, day: str | None, is_other: bool) -> None:
+def test_passages_of_another_time(text, day, is_other):
     assert is_of_another_time(Period(2023, 3), text, day) == is_other
 
 
@@ -61,10 +61,10 @@ FEES = "The fee for 2027 is 72 EUR (2026: 66 EUR). It was paid since 2019. In 20
         ),
     ],
 )
-def test_parts_about_other_years(question: str, text: str, parts: list[str]) -> None:
+def test_parts_about_other_years(question, text, parts):
     assert [text[start:end] for start, end in parts_of_other_years(question, text)] == parts
 
 
 @pytest.mark.parametrize("text", ["every Friday", "after the harvest", "5 May", "last autumn"])
-def test_times(text: str) -> None:
+def test_times(text):
     assert names_a_time(text) and not names_a_time("the motor lift")

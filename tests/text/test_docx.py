@@ -17,7 +17,7 @@ ReadOne = Callable[[str, bytes], Document]
 Reason = Callable[[str, bytes], str]
 
 
-def docx(*blocks: str | list[list[str]], modified: datetime | None = None, body: str = "") -> bytes:
+def docx(*blocks, modified=None, body=""):
     """A document of paragraphs and tables, and then what `body` says in XML."""
     document = WordDocument()
     for block in blocks:
@@ -39,7 +39,7 @@ def docx(*blocks: str | list[list[str]], modified: datetime | None = None, body:
     return file.getvalue()
 
 
-def repacked(data: bytes, change: Callable[[str, bytes], bytes | None]) -> bytes:
+def repacked(data, change):
     """The archive with its members changed; None leaves one out."""
     file = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as new:
@@ -49,20 +49,20 @@ def repacked(data: bytes, change: Callable[[str, bytes], bytes | None]) -> bytes
     return file.getvalue()
 
 
-def test_order(read_one: ReadOne) -> None:
+def test_order(read_one):
     data = docx("Heading", "Some  text.\nNext line.", [["a", "b\nc"], ["d", ""]], "After")
     assert read_one("a.docx", data).text == "Heading\n\nSome text.\nNext line.\n\na: d\n\nAfter"
 
 
-def run(text: str, properties: str = "") -> str:
+def run(text, properties=""):
     return f'<w:r><w:rPr>{properties}</w:rPr><w:t xml:space="preserve">{text}</w:t></w:r>'
 
 
-def paragraph(text: str, properties: str = "") -> str:
+def paragraph(text, properties=""):
     return f"<w:p><w:pPr>{properties}</w:pPr>{run(text)}</w:p>"
 
 
-def styled(style: str) -> str:
+def styled(style):
     return f'<w:pStyle w:val="{style}"/>'
 
 
@@ -129,15 +129,15 @@ WHITE = "<w:color w:val='FFFFFF'/>"
         ),
     ],
 )
-def test_where_text_is_read(read_one: ReadOne, body: str, text: str) -> None:
+def test_where_text_is_read(read_one, body, text):
     assert read_one("a.docx", docx("start", body=body)).text == f"start\n\n{text}".strip()
 
 
-def math(tag: str, **parts: str) -> str:
+def math(tag, **parts):
     return f"<m:{tag}>{''.join(f'<m:{name}>{inner}</m:{name}>' for name, inner in parts.items())}</m:{tag}>"
 
 
-def term(text: str) -> str:
+def term(text):
     return f"<m:r><m:t>{text}</m:t></m:r>"
 
 
@@ -154,13 +154,13 @@ def term(text: str) -> str:
         (math("m", mr=f"<m:e>{term('1')}</m:e><m:e>{term('2')}</m:e>"), "[1, 2]"),
     ],
 )
-def test_equations(read_one: ReadOne, written: str, text: str) -> None:
+def test_equations(read_one, written, text):
     body = f"<w:p xmlns:m='{MATH}'>{run('y = ')}<m:oMath>{written}</m:oMath></w:p>"
     assert read_one("a.docx", docx(body=body)).text == f"y = {text}"
 
 
-def test_numbered_steps(read_one: ReadOne) -> None:
-    def numbering(name: str, member: bytes) -> bytes:
+def test_numbered_steps(read_one):
+    def numbering(name, member):
         levels = "".join(
             f"<w:lvl w:ilvl='{level}'><w:start w:val='1'/><w:numFmt w:val='{format}'/><w:lvlText w:val='{label}'/></w:lvl>"
             for level, format, label in ((0, "decimal", "%1."), (1, "lowerLetter", "%1%2)"), (2, "bullet", "x"))
@@ -174,7 +174,7 @@ def test_numbered_steps(read_one: ReadOne) -> None:
             else member
         )
 
-    def item(text: str, level: int, list: int = 900) -> str:
+    def item(text, level, list=900):
         return paragraph(text, f"<w:numPr><w:ilvl w:val='{level}'/><w:numId w:val='{list}'/></w:numPr>")
 
     body = (
@@ -190,7 +190,7 @@ def test_numbered_steps(read_one: ReadOne) -> None:
     assert document.text == "1. open\n1a) left\n1b) right\n- sign\n2. shut\n2a) x\n4. fourth"
 
 
-def test_headings_and_captions(read_one: ReadOne) -> None:
+def test_headings_and_captions(read_one):
     table = "".join(
         f"<w:tr>{''.join(f'<w:tc>{paragraph(cell)}</w:tc>' for cell in row)}</w:tr>" for row in ("ab", "cd")
     )
@@ -215,7 +215,7 @@ def test_headings_and_captions(read_one: ReadOne) -> None:
     ]
 
 
-def test_what_stands_around_the_text(read_one: ReadOne) -> None:
+def test_what_stands_around_the_text(read_one):
     document = WordDocument()
     written = document.add_paragraph("The lake is deep.")
     document.add_comment(written.runs, "Says who?", author="Ilse")
@@ -232,13 +232,13 @@ def test_what_stands_around_the_text(read_one: ReadOne) -> None:
     assert read.losses == ("1 picture",)
 
 
-def test_notes(read_one: ReadOne) -> None:
+def test_notes(read_one):
     kind = "http://schemas.openxmlformats.org/officeDocument/2006/relationships/footnotes"
     notes = f"<w:footnotes {nsdecls('w')}><w:footnote w:id='2'>{paragraph(' 38 metres.')}</w:footnote></w:footnotes>"
     body = f"<w:p>{run('Deep')}<w:r><w:footnoteReference w:id='2'/></w:r>{run(' water.')}</w:p>" + paragraph("After.")
     link = f'<Relationship Id="n" Type="{kind}" Target="/word/notes.xml"/></Relationships>'.encode()
 
-    def change(name: str, member: bytes) -> bytes:
+    def change(name, member):
         return member.replace(b"</Relationships>", link) if name == "word/_rels/document.xml.rels" else member
 
     file = io.BytesIO(repacked(docx(body=body), change))
@@ -247,10 +247,8 @@ def test_notes(read_one: ReadOne) -> None:
     assert read_one("a.docx", file.getvalue()).text == "Deep water.\nFootnote: 38 metres.\n\nAfter."
 
 
-def test_parts_of_any_name_and_strict_namespaces(
-    read_one: ReadOne, reason: Reason, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def renamed(size: int) -> bytes:
+def test_parts_of_any_name_and_strict_namespaces(read_one, reason, monkeypatch):
+    def renamed(size):
         file = io.BytesIO()
         with zipfile.ZipFile(io.BytesIO(docx("text"))) as old, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as new:
             for name in old.namelist():
@@ -268,11 +266,11 @@ def test_parts_of_any_name_and_strict_namespaces(
     assert reason("a.docx", renamed(1 << 20)) == "is too large when unpacked"
 
 
-def test_date(read_one: ReadOne) -> None:
+def test_date(read_one):
     data = docx("text", modified=datetime(2024, 5, 1, 12, tzinfo=UTC))
     assert read_one("a.docx", data).date == "2024-05-01"
 
-    def without_properties(name: str, member: bytes) -> bytes | None:
+    def without_properties(name, member):
         if name == "docProps/core.xml":
             return None
         return re.sub(rb"<Relationship [^>]*core-properties[^>]*/>", b"", member) if name == "_rels/.rels" else member
@@ -281,14 +279,14 @@ def test_date(read_one: ReadOne) -> None:
     assert (bare.text, bare.date) == ("text", read_one("a.txt", b"text").date)
 
 
-def test_unreadable_files(reason: Reason) -> None:
+def test_unreadable_files(reason):
     assert reason("a.docx", docx()) == reason("a.docx", b"") == "is empty"
     assert reason("a.docx", b"PK\3\4 not an archive").startswith("is damaged: ")
     assert reason("a.docx", docx("text")[:-100]).startswith("is damaged: ")
 
 
 @pytest.mark.parametrize("part", ["document.xml", "styles.xml", "numbering.xml"])
-def test_zip_bomb(reason: Reason, monkeypatch: pytest.MonkeyPatch, part: str) -> None:
+def test_zip_bomb(reason, monkeypatch, part):
     size = 1_234_567  # of which no other field of the archive has the bytes
     bomb = repacked(docx("text"), lambda name, data: b" " * size if name == f"word/{part}" else data)
     monkeypatch.setattr("mbc_engine.text.formats.archives.MOST_XML_BYTES", 1 << 20)

@@ -66,11 +66,11 @@ ReadOne = Callable[[str, bytes | str], Document]
         ("a < b and c > d", "a < b and c > d"),
     ],
 )
-def test_text(read_one: ReadOne, page: str, text: str) -> None:
+def test_text(read_one, page, text):
     assert read_one("a.html", page).text == text
 
 
-def test_title_and_headings(read_one: ReadOne) -> None:
+def test_title_and_headings(read_one):
     page = "<title>Visit us</title>x<h1>Visit</h1>a<h2>By <b>boat</b></h2>b<h1>Fees</h1><svg><title>no</title></svg>c"
     document = read_one("a.html", page)
     assert document.title == "Visit us"
@@ -91,7 +91,7 @@ def test_title_and_headings(read_one: ReadOne) -> None:
         ),
     ],
 )
-def test_date(read_one: ReadOne, page: str, day: str) -> None:
+def test_date(read_one, page, day):
     assert read_one("a.htm", page + "text").date == day
 
 
@@ -106,16 +106,16 @@ def test_date(read_one: ReadOne, page: str, day: str) -> None:
         ('<meta charset="rot13">', "cp1251"),
     ],
 )
-def test_declared_encoding(read_one: ReadOne, declaration: str, codec: str) -> None:
+def test_declared_encoding(read_one, declaration, codec):
     text = "Съешь же ещё этих мягких французских булок, да выпей чаю."
     assert read_one("a.html", (declaration + text).encode(codec)).text == text
 
 
-def test_iso_2022_jp(read_one: ReadOne) -> None:
+def test_iso_2022_jp(read_one):
     assert read_one("a.html", '<meta charset="iso-2022-jp">吾輩は猫'.encode("iso2022_jp")).text == "吾輩は猫"
 
 
-def test_unreadable_pages(reason: Callable[[str, bytes | str], str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreadable_pages(reason, monkeypatch):
     assert reason("a.html", "<script>x</script><p>") == reason("a.html", "<!--") == reason("a.html", " ") == "is empty"
     assert reason("a.html", b"<p>\0\1\2") == "looks binary"
     monkeypatch.setattr("mbc_engine.text.decoding.MOST_BYTES", 1 << 20)
@@ -139,5 +139,5 @@ def test_unreadable_pages(reason: Callable[[str, bytes | str], str], monkeypatch
         "<title>",
     ],
 )
-def test_hostile_pages(read: Callable[[str, str], list[object]], piece: str) -> None:
+def test_hostile_pages(read, piece):
     assert len(read("a.html", "text" + piece * 50_000)) <= 1 + len(piece) * 50_000 // 32_000

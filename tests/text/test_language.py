@@ -26,7 +26,7 @@ from mbc_engine.text.language import seems_english
         "",
     ],
 )
-def test_english(text: str) -> None:
+def test_english(text):
     assert seems_english(text)
 
 
@@ -48,5 +48,5 @@ def test_english(text: str) -> None:
         "Le pont a été réparé par Ada après la tempête ; il est ouvert depuis 1954 (see the English page for more).",
     ],
 )
-def test_other_languages(text: str) -> None:
+def test_other_languages(text):
     assert not seems_english(text)

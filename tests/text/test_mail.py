@@ -15,7 +15,7 @@ ReadOne = Callable[[str, bytes | str], Document]
 Read = Callable[[str, bytes | str], list[Document | Skipped]]
 
 
-def message(body: str = "The boat is sold.", *, html: str = "", **headers: str) -> EmailMessage:
+def message(body="The boat is sold.", *, html="", **headers):
     written = EmailMessage()
     for name, value in ({"From": "Ann <a@x.org>", "Date": "Tue, 14 May 2024 23:00:00 -0500"} | headers).items():
         written[name] = value
@@ -25,7 +25,7 @@ def message(body: str = "The boat is sold.", *, html: str = "", **headers: str) 
     return written
 
 
-def test_message(read_one: ReadOne) -> None:
+def test_message(read_one):
     document = read_one("a.eml", bytes(message(html="<p>The page.", To="b@x.org", Subject="Boot über Nacht")))
     assert document.text == (
         "From: Ann <a@x.org>\nTo: b@x.org\nDate: Tue, 14 May 2024 23:00:00 -0500\nSubject: Boot über Nacht\n\n"
@@ -45,11 +45,11 @@ def test_message(read_one: ReadOne) -> None:
         ("message/rfc822", "Subject: Inner\n\nforwarded", "Subject: Inner\n\nforwarded"),
     ],
 )
-def test_bodies(read_one: ReadOne, head: str, body: str, text: str) -> None:
+def test_bodies(read_one, head, body, text):
     assert read_one("a.eml", f"Subject: S\nContent-Type: {head}\n\n{body}").text == f"Subject: S\n\n{text}"
 
 
-def test_attachments(read: Read) -> None:
+def test_attachments(read):
     written = message(Subject="S")
     written.add_attachment(b"Name,Cost\nboat,7\n", maintype="text", subtype="csv", filename="costs.csv")
     written.add_attachment(b"\x89PNG\r\n\x1a\n\0\0", maintype="image", subtype="png", filename="a.png")
@@ -63,7 +63,7 @@ def test_attachments(read: Read) -> None:
     assert "7" in attached.text
 
 
-def test_mailbox(read: Read) -> None:
+def test_mailbox(read):
     reply = "> The boat is sold.\n>\nNo!\n\n> Only here.\nFrom here"
     box = b"".join(
         b"From a@x.org Tue May 14 10:00:00 2024\n" + bytes(own).replace(b"\nFrom here", b"\n>From here") + b"\n\n"
@@ -77,7 +77,7 @@ def test_mailbox(read: Read) -> None:
         assert two.text.partition("\n\n")[2] == "No!\n\n> Only here.\nFrom here"
 
 
-def test_mailbox_dates_and_long_messages(read: Read, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mailbox_dates_and_long_messages(read, monkeypatch):
     monkeypatch.setattr("mbc_engine.text.formats.mail.MOST_BYTES", 1 << 20)
     head = "From a@x.org Tue May 14 10:00:00 2024\nSubject: s\n\n"
     one, two, three = read("a.mbox", f"{head}a\n\n{head}{'long ' * 300_000}\n\n{head}c")
@@ -99,7 +99,7 @@ def test_mailbox_dates_and_long_messages(read: Read, monkeypatch: pytest.MonkeyP
         "Content-Type: text/plain; charset=rot13\n\nx",
     ],
 )
-def test_hostile_mail(read: Read, data: str) -> None:
+def test_hostile_mail(read, data):
     assert len(read("a.eml", data)) >= 1
 
 
@@ -124,11 +124,11 @@ def test_hostile_mail(read: Read, data: str) -> None:
         ),
     ],
 )
-def test_subtitles(read_one: ReadOne, name: str, text: str, lines: str) -> None:
+def test_subtitles(read_one, name, text, lines):
     assert read_one(name, text).text == lines
 
 
-def epub(**members: str) -> bytes:
+def epub(**members):
     package = (
         "<package xmlns='http://www.idpf.org/2007/opf' xmlns:dc='http://purl.org/dc/elements/1.1/'><metadata>"
         "<dc:title>The Salt Road</dc:title><dc:creator>Emil Thorsen</dc:creator><dc:date>2019-03-01</dc:date></metadata>"
@@ -154,7 +154,7 @@ def epub(**members: str) -> bytes:
     )
 
 
-def test_book(read_one: ReadOne, read: Read) -> None:
+def test_book(read_one, read):
     document = read_one("a.zip", epub())
     assert document.text == "The Salt Road by Emil Thorsen\n\nThe salt got wet.\n\nThe end."
     assert (document.title, document.date) == ("The Salt Road", "2019-03-01")
@@ -164,7 +164,7 @@ def test_book(read_one: ReadOne, read: Read) -> None:
     assert skipped.reason == "is copy-protected"
 
 
-def compound(streams: dict[str, bytes]) -> bytes:
+def compound(streams):
     """A file as old Office programs and Outlook make it, with these short streams, some in folders."""
     names = ["", *sorted({name.rpartition("/")[0] for name in streams} - {""}), *streams]
     table, small, chains = list[int](), b"", list[int]()  # the next sector of each, of the file and of the small ones
@@ -216,7 +216,7 @@ def compound(streams: dict[str, bytes]) -> bytes:
     return header.ljust(512, b"\xff") + sectors + struct.pack(f"<{len(table)}i", *table).ljust(512, b"\xff")
 
 
-def properties(folder: str, header: int, **values: str | bytes | int) -> dict[str, bytes]:
+def properties(folder, header, **values):
     """The streams of an object of Outlook's, from its properties: `x` and the number of each."""
     table, streams = bytes(header), dict[str, bytes]()
     for name, value in values.items():
@@ -228,7 +228,7 @@ def properties(folder: str, header: int, **values: str | bytes | int) -> dict[st
     return {f"{folder}__properties_version1.0": table, **streams}
 
 
-def test_outlook(read: Read, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_outlook(read, monkeypatch):
     sent = int((datetime(2024, 5, 7, 9, 12, tzinfo=UTC) - datetime(1601, 1, 1, tzinfo=UTC)).total_seconds() * 10**7)
     message = properties(
         "", 32, x0037="Keys", x0C1A="Jørgen Strøm", x0C1F="j@vik.example", x1000="They hang in the shed.\r\n"

@@ -58,7 +58,7 @@ ReadOne = Callable[[str, bytes | str], Document]
         ("| Item | Bin |\n|---|---|", "Item; Bin"),
     ],
 )
-def test_text(read_one: ReadOne, page: str, text: str) -> None:
+def test_text(read_one, page, text):
     assert read_one("a.md", page).text == text
     assert read_one("a.md", page.replace("\n", "\r\n")).text == text
 
@@ -76,13 +76,13 @@ def test_text(read_one: ReadOne, page: str, text: str) -> None:
         ("---\ntitle: >-\n  A long\ndate: 2020-01-02\n---\nb", "A long", "2020-01-02"),
     ],
 )
-def test_properties(read_one: ReadOne, page: str, title: str, day: str) -> None:
+def test_properties(read_one, page, title, day):
     document = read_one("a.md", "\ufeff" + page)
     assert (document.title, document.date) == (title, day)
     assert document.text.endswith("\n\nb")
 
 
-def test_headings_and_lines(read_one: ReadOne, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_headings_and_lines(read_one, monkeypatch):
     monkeypatch.setattr(markdown, "_STRETCH", 20)
     page = "---\na: b\n---\nText\n\n# Orion *x*\n## Cost\n```sh\n# no heading\n\n\n```\n| a | b |\n|--|--|\n| 1 | 2 |\n\nLate\n===\nend"
     document = read_one("a.md", page)
@@ -120,5 +120,5 @@ def test_headings_and_lines(read_one: ReadOne, monkeypatch: pytest.MonkeyPatch) 
         "`" * 9_000,
     ],
 )
-def test_hostile_pages(read: Callable[[str, str], list[object]], page: str) -> None:
+def test_hostile_pages(read, page):
     assert all(isinstance(item, Document) for item in read("a.md", page))

@@ -4,17 +4,17 @@ from collections.abc import Callable
 
 import pytest
 
-from mbc_engine.text import Document, Skipped
+from mbc_engine.text import Document
 
 ReadOne = Callable[[str, bytes | str], Document]
 
 
-def sections(document: Document) -> list[tuple[str, str]]:
+def sections(document):
     """The first line of each section, and its context."""
     return [(document.text[section.start :].split("\n")[0].strip(), section.context) for section in document.sections]
 
 
-def test_latex(read_one: ReadOne) -> None:
+def test_latex(read_one):
     document = read_one(
         "a.tex",
         r"""\documentclass{article}\title{The \emph{mill}}\author{Renate Olufsen \and Hiro Tanabe}\date{1 May 2024}
@@ -36,7 +36,7 @@ It costs \$5 \cite{x}, $E=mc^2$ caf\'e. % comment
     assert sections(document) == [("Wheel", "Wheel"), ("Deep", "Wheel > Deep")]
 
 
-def test_plain_text(read_one: ReadOne, read: Callable[[str, str], list[Document]]) -> None:
+def test_plain_text(read_one, read):
     text = "A MANUAL\n\n1. Care\n\nText.\n\n1.1 Filter\n\nShort line.\n\nno heading\n\nAnode\n-----\nEnd.\n"
     document = read_one("a.txt", text)
     assert document.text == text
@@ -53,11 +53,11 @@ def test_plain_text(read_one: ReadOne, read: Callable[[str, str], list[Document]
 @pytest.mark.parametrize(
     "text", [r"\textbf{", r"\begin{tabular}", r"\section{", r"$$", r"\[", r"\item[", "%", r"\begin{equation}"]
 )
-def test_hostile_latex(read: Callable[[str, str], list[Document | Skipped]], text: str) -> None:
+def test_hostile_latex(read, text):
     assert len(read("a.tex", text * 4_000)) >= 1
 
 
-def test_manual_page(read_one: ReadOne) -> None:
+def test_manual_page(read_one):
     page = (
         '.\\" a comment\n.TH TIDE 1 "May 2024"\n.SH NAME\ntide \\- predict tides\n.SH OPTIONS\n.TP\n.BR \\-z ", " \\-\\-zone\n'
         "Use \\fIthe\\fR zone\\&.\n.IP \\-t 4\nBe terse.\n.PP\nThe\n.B end \\(em\n.br\nagain.\n.SS Files\n.It Fl v Ar file\nTell.\n"
@@ -73,7 +73,7 @@ def test_manual_page(read_one: ReadOne) -> None:
     )
 
 
-def test_restructured_text(read_one: ReadOne) -> None:
+def test_restructured_text(read_one):
     text = (
         "=====\nTitle\n=====\n\n:date: 2024-05-01\n\nOne\n---\n- a\n\n====  ===\nb     c\n====  ===\n\nTwo\n---\nend\n"
     )
@@ -82,7 +82,7 @@ def test_restructured_text(read_one: ReadOne) -> None:
     assert sections(document) == [("=====", "Title"), ("One", "Title > One"), ("Two", "Title > Two")]
 
 
-def test_org(read_one: ReadOne) -> None:
+def test_org(read_one):
     text = "#+TITLE: Notes\n#+DATE: <2024-05-01 Wed>\n* TODO [#A] Orion :work:\n| a | b |\n|---+---|\n| 1 | 2 |\n** Deep\nx"
     document = read_one("a.org", text)
     assert (document.title, document.date) == ("Notes", "2024-05-01")
@@ -153,7 +153,7 @@ CREATE TABLE IF NOT EXISTS boats (id int);
         ),
     ],
 )
-def test_code(read_one: ReadOne, text: str, expected: list[tuple[str, str]]) -> None:
+def test_code(read_one, text, expected):
     document = read_one("a.py", text)
     assert document.text == text
     assert sections(document) == expected
@@ -161,5 +161,5 @@ def test_code(read_one: ReadOne, text: str, expected: list[tuple[str, str]]) -> 
 
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("text", ["a " * 200, "def " * 70, "(" * 299, "a:" * 149 + "("])
-def test_hostile_code(read: Callable[[str, str], list[Document | Skipped]], text: str) -> None:
+def test_hostile_code(read, text):
     assert read("a.c", f"{text}\n{{\n" * 2_000)

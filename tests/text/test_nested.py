@@ -11,16 +11,16 @@ Read = Callable[[str, bytes | str], list[Document | Skipped]]
 ReadOne = Callable[[str, bytes | str], Document]
 
 
-def texts(items: list[Document | Skipped]) -> list[tuple[str, str]]:
+def texts(items):
     return [(item.part, item.text) if isinstance(item, Document) else ("", item.reason) for item in items]
 
 
-def contexts(document: Document) -> list[tuple[str, str]]:
+def contexts(document):
     """The first line of each section, and its context."""
     return [(document.text[start:].split("\n")[0].strip(), context) for start, context in document.sections]
 
 
-def test_array_of_objects(read: Read) -> None:
+def test_array_of_objects(read):
     rows = [{"id": "a", "text": "The osprey nests."}, {"id": "b", "name": "Owl", "at": [{"place": "belfry"}]}]
     assert texts(read("a.json", json.dumps(rows))) == [
         ("a", "The osprey nests."),
@@ -28,7 +28,7 @@ def test_array_of_objects(read: Read) -> None:
     ]
 
 
-def test_object_with_tables(read: Read) -> None:
+def test_object_with_tables(read):
     pumps = [{"id": 1, "bar": 4.2}, {"id": 2, "bar": True}]
     whole, first, second = read(
         "a.json", json.dumps({"name": "Mill", "owner": {"city": "Oslo"}, "tags": ["a", "b"], "in": {"pumps": pumps}})
@@ -54,14 +54,14 @@ def test_object_with_tables(read: Read) -> None:
         ({"conversations": [{"author": {"name": "Ada"}, "timestamp_ms": 1709287353000, "value": "Hi."}]}, "Ada, 2024-03-01 10:02: Hi.", "2024-03-01"),
     ],
 )  # fmt: skip
-def test_chats(read_one: ReadOne, value: object, text: str, date: str) -> None:
+def test_chats(read_one, value, text, date):
     document = read_one("a.json", json.dumps(value))
     assert document.text == text
     assert not date or document.date == date
     assert all(document.text[section.start - 1] == "\n" for section in document.sections if section.start)
 
 
-def test_mails_are_no_chat(read: Read) -> None:
+def test_mails_are_no_chat(read):
     mails = [{"from": "Ada", "subject": "Boat", "text": "Sold."}, {"from": "Bo", "subject": "Tyres", "text": "410."}]
     assert texts(read("a.json", json.dumps(mails))) == [
         ("row 1", "from: Ada; subject: Boat\n\nSold."),
@@ -69,7 +69,7 @@ def test_mails_are_no_chat(read: Read) -> None:
     ]
 
 
-def test_notebook(read_one: ReadOne) -> None:
+def test_notebook(read_one):
     picture = {"output_type": "display_data", "data": {"image/png": "", "text/plain": ["<Figure>"]}}
     cells = [
         {"cell_type": "markdown", "source": ["# Training\n", "\n", "The batch size is 384."]},
@@ -80,7 +80,7 @@ def test_notebook(read_one: ReadOne) -> None:
     assert (document.title, document.losses) == ("Training", ("1 picture",))
 
 
-def test_yaml(read_one: ReadOne) -> None:
+def test_yaml(read_one):
     written = "# The mill\nretries: 7\nserver:\n  host: mill.example\n  ports:\n    - 80\nusers:\n  - name: Ada\n"
     document = read_one("a.yaml", written)
     assert document.text == written
@@ -92,12 +92,12 @@ def test_yaml(read_one: ReadOne) -> None:
     ]
 
 
-def test_ini(read_one: ReadOne) -> None:
+def test_ini(read_one):
     document = read_one("a.toml", 'title = "x"\n[server.db]\nhost = "h"\n')
     assert contexts(document) == [("[server.db]", "server.db")]
 
 
-def test_xml(read: Read) -> None:
+def test_xml(read):
     books = "".join(
         f'<book id="b{n}"><title>{t}</title><price cur="EUR">{n}</price></book>' for n, t in enumerate(("Rye", "Oat"))
     )
@@ -112,17 +112,17 @@ def test_xml(read: Read) -> None:
 @pytest.mark.parametrize(
     "page", ["<r><i>Fish & chips: 7 euros</i></r>", "<a><b>cut off", "<a>" * 60 + "</a>" * 60], ids=str.__len__
 )
-def test_damaged_xml_is_read_as_it_is_written(read: Read, page: str) -> None:
+def test_damaged_xml_is_read_as_it_is_written(read, page):
     assert texts(read("a.xml", page)) == [("", page)]
 
 
 @pytest.mark.parametrize("name", ["a.json", "a.ipynb"])
 @pytest.mark.parametrize("data", ['{"a": 1, // one\n}', '[{"a": 1},\n {"b', "{\n  a: 'x',\n}"])
-def test_what_is_not_json_is_read_as_it_is_written(read_one: ReadOne, name: str, data: str) -> None:
+def test_what_is_not_json_is_read_as_it_is_written(read_one, name, data):
     assert read_one(name, data).text == data
 
 
-def test_lines_of_json(read: Read) -> None:
+def test_lines_of_json(read):
     assert texts(read("a.json", '{"a": 1}\n{"a": 2}\n{"a"')) == [
         ("row 1", "a: 1"),
         ("row 2", "a: 2"),
@@ -140,11 +140,11 @@ def test_lines_of_json(read: Read) -> None:
         ("a.ipynb", "{}", "is empty"),
     ],
 )
-def test_bad_files(reason: Callable[[str, str], str], name: str, data: str, why: str) -> None:
+def test_bad_files(reason, name, data, why):
     assert reason(name, data).startswith(why)
 
 
-def test_long_keys_grow_no_text(read_one: ReadOne) -> None:
+def test_long_keys_grow_no_text(read_one):
     value: object = {str(number): number for number in range(100)}
     for _ in range(40):
         value = {"k" * 1000: value}

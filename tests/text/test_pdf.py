@@ -12,7 +12,7 @@ from mbc_engine.text import Document, Skipped
 ReadOne = Callable[[str, bytes], Document]
 
 
-def pdf(*pages: list[str] | str, metadata: dict[str, str] | None = None, password: str | None = None) -> bytes:
+def pdf(*pages, metadata=None, password=None):
     """A document whose pages hold these lines, or what this content stream draws."""
     writer = PdfWriter()
     font = DictionaryObject(
@@ -38,12 +38,12 @@ def pdf(*pages: list[str] | str, metadata: dict[str, str] | None = None, passwor
     return file.getvalue()
 
 
-def test_pages(read_one: ReadOne) -> None:
+def test_pages(read_one):
     document = read_one("a.pdf", pdf(["First page."], [], ["Second page."]))
     assert document.text == "First page.\n\nSecond page."
 
 
-def at(*texts: tuple[int, int, str]) -> str:
+def at(*texts):
     """A content stream that draws texts at places, counted from the bottom left corner."""
     return "".join(f"BT /F1 10 Tf {x} {y} Td ({text}) Tj ET " for x, y, text in texts)
 
@@ -199,18 +199,18 @@ PROSE = [
         ),
     ],
 )
-def test_layout(read_one: ReadOne, page: list[str] | str, text: str) -> None:
+def test_layout(read_one, page, text):
     assert read_one("a.pdf", pdf(page)).text == text
 
 
-def test_sentences_and_tables_go_on_over_pages(read_one: ReadOne) -> None:
+def test_sentences_and_tables_go_on_over_pages(read_one):
     head, foot = (72, 780, "Roads report"), (300, 20, "Page {} of 3")
     row = [(72, 700, "{}"), (200, 700, "{}"), (330, 700, "{}"), (72, 686, "{}"), (200, 686, "{}"), (330, 686, "{}")]
 
-    def page(number: int, *texts: tuple[int, int, str]) -> str:
+    def page(number, *texts):
         return at(head, *texts, (foot[0], foot[1], foot[2].format(number)))
 
-    def table(*cells: str) -> list[tuple[int, int, str]]:
+    def table(*cells):
         return [(x, y, cell) for (x, y, _), cell in zip(row, cells, strict=True)]
 
     document = read_one(
@@ -230,8 +230,8 @@ def test_sentences_and_tables_go_on_over_pages(read_one: ReadOne) -> None:
     ]
 
 
-def test_larger_lines_are_headings_and_smaller_ones_footnotes(read_one: ReadOne) -> None:
-    def line(y: int, size: int, text: str) -> str:
+def test_larger_lines_are_headings_and_smaller_ones_footnotes(read_one):
+    def line(y, size, text):
         return f"BT /F1 {size} Tf 72 {y} Td ({text}) Tj ET "
 
     body = "The density of mussels was measured at four places and"
@@ -248,7 +248,7 @@ def test_larger_lines_are_headings_and_smaller_ones_footnotes(read_one: ReadOne)
     ]
 
 
-def test_fields_comments_bookmarks_and_losses(read_one: ReadOne) -> None:
+def test_fields_comments_bookmarks_and_losses(read_one):
     writer = PdfWriter(
         io.BytesIO(pdf(["Surname:", "Second part", "more"], "1 0 0 RG 0 0 9 9 re S", metadata={"/Title": "A form"}))
     )
@@ -288,28 +288,28 @@ def test_fields_comments_bookmarks_and_losses(read_one: ReadOne) -> None:
 
 
 @pytest.mark.parametrize(("written", "day"), [("D:20240501003000+02'00'", "2024-04-30"), ("D:20240501", "2024-05-01")])
-def test_date(read_one: ReadOne, written: str, day: str) -> None:
+def test_date(read_one, written, day):
     assert read_one("a.pdf", pdf(["text"], metadata={"/CreationDate": written})).date == day
 
 
-def test_bad_date(read_one: ReadOne) -> None:
+def test_bad_date(read_one):
     document = read_one("a.pdf", pdf(["text"], metadata={"/CreationDate": "D:yesterday"}))
     assert document.date == read_one("a.txt", b"text").date
 
 
-def test_passwords(read_one: ReadOne, reason: Callable[[str, bytes], str]) -> None:
+def test_passwords(read_one, reason):
     assert read_one("a.pdf", pdf(["open"], password="")).text == "open"
     assert reason("a.pdf", pdf(["closed"], password="secret")) == "is password-protected"
 
 
-def test_unreadable_files(reason: Callable[[str, bytes], str], capfd: pytest.CaptureFixture[str]) -> None:
+def test_unreadable_files(reason, capfd):
     assert reason("a.pdf", pdf([], [])) == "has no text; it may be a scan"
     assert reason("a.pdf", b"") == "is empty"
     assert reason("a.pdf", pdf(["text"])[:200]).startswith("is damaged: ")
     assert capfd.readouterr() == ("", "")
 
 
-def test_damaged_pages(read: Callable[[str, bytes], list[Document | Skipped]], read_one: ReadOne) -> None:
+def test_damaged_pages(read, read_one):
     good = pdf(["First."], ["Second."])
     document = read_one("a.pdf", good.replace(b"(First.) Tj", b"<<<<<<<< Tj"))
     assert (document.text, document.losses) == ("Second.", ("1 page without text",))

@@ -4,7 +4,6 @@ import gzip
 import hashlib
 import io
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -21,11 +20,11 @@ from mbc_engine.text.reader import is_changed
 
 
 @pytest.fixture
-def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+def small_pieces(monkeypatch):
     monkeypatch.setattr(pieces, "PIECE_BYTES", 16)
 
 
-def texts(items: list[Document | Skipped]) -> list[tuple[str, str]]:
+def texts(items):
     return [(item.part, item.text) for item in items if isinstance(item, Document)]
 
 
@@ -43,7 +42,7 @@ def texts(items: list[Document | Skipped]) -> list[tuple[str, str]]:
         ("text\n" + " " * 30, [("1", "text\n           ")]),
     ],
 )
-def test_cuts(read: Callable[[str, str], list[Document | Skipped]], text: str, parts: list[tuple[str, str]]) -> None:
+def test_cuts(read, text, parts):
     assert texts(read("a.txt", text)) == parts
 
 
@@ -52,7 +51,7 @@ def test_cuts(read: Callable[[str, str], list[Document | Skipped]], text: str, p
     encoding=st.sampled_from(["utf-8-sig", "utf-16", "utf-32"]),
     size=st.integers(8, 40),
 )
-def test_pieces_make_the_whole(text: str, encoding: str, size: int) -> None:
+def test_pieces_make_the_whole(text, encoding, size):
     data = text.encode(encoding)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pieces, "PIECE_BYTES", size)
@@ -63,17 +62,15 @@ def test_pieces_make_the_whole(text: str, encoding: str, size: int) -> None:
 
 
 @pytest.mark.usefixtures("small_pieces")
-def test_changed_line_changes_one_piece(write: Callable[[str, str | bytes], Path]) -> None:
+def test_changed_line_changes_one_piece(write):
     before = list(read_file(write("a.txt", "first line....\nsecond line...\nthird")))
     after = list(read_file(write("a.txt.gz", gzip.compress(b"first line....\nsecond LINE...\nthird"))))
-    same = [one.digest == other.digest for one, other in zip(before, after, strict=True)]  # type: ignore[union-attr]
+    same = [one.digest == other.digest for one, other in zip(before, after, strict=True)]
     assert same == [True, False, True]
     assert read_document(str(write("a.txt", "first line....\nsecond line...\nthird")), "2") == before[1]
 
 
-def test_front_matter_date(
-    read: Callable[[str, str], list[Document | Skipped]], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_front_matter_date(read, monkeypatch):
     monkeypatch.setattr(pieces, "PIECE_BYTES", 32)
     items = read("a.md", "---\ndate: 2024-05-01\n---\nSome\n" + "Some more text to be cut\n" * 2)
     assert texts(items) == [
@@ -86,7 +83,7 @@ def test_front_matter_date(
 
 
 @pytest.mark.usefixtures("small_pieces")
-def test_long_stream() -> None:
+def test_long_stream():
     first, second, skipped = read_stream(io.BytesIO(b"a line of text\nanother line...\n" + b"\0" * 16))
     assert isinstance(first, Document)
     assert isinstance(second, Document)
@@ -95,7 +92,7 @@ def test_long_stream() -> None:
 
 
 @given(text=st.text(st.sampled_from("aя日 \n") | st.characters(exclude_categories=["Cs"])), size=st.integers(8, 40))
-def test_text_pieces(text: str, size: int) -> None:
+def test_text_pieces(text, size):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pieces, "PIECE_BYTES", size)
         cut = list(pieces.text_pieces(text))
@@ -104,7 +101,7 @@ def test_text_pieces(text: str, size: int) -> None:
 
 
 @pytest.mark.usefixtures("small_pieces")
-def test_long_page(write: Callable[[str, str | bytes], Path]) -> None:
+def test_long_page(write):
     path = write("a.html", "<p>a line of text<p>another line<meta name=date content=2024-05-01>")
     items = list(read_file(path))
     assert texts(items) == [("1", "a line of text\n\n"), ("2", "another line")]
@@ -122,7 +119,7 @@ def test_long_page(write: Callable[[str, str | bytes], Path]) -> None:
 
 
 @pytest.mark.usefixtures("small_pieces")
-def test_long_rows(read: Callable[[str, str], list[Document | Skipped]]) -> None:
+def test_long_rows(read):
     rows = [
         {"id": "ada", "text": "a line of text\nanother line"},
         {"text": "a line of text\nanother row"},
@@ -139,7 +136,7 @@ def test_long_rows(read: Callable[[str, str], list[Document | Skipped]]) -> None
 
 @pytest.mark.usefixtures("small_pieces")
 @pytest.mark.parametrize("column", [None, "review"])
-def test_reread_pieces(write: Callable[[str, str], Path], column: str | None) -> None:
+def test_reread_pieces(write, column):
     rows = [
         {"id": name, "text": f"a line of {name}..\nanother line\nthird", "review": f"no line of {name}.\nelse"}
         for name in ("ada", "bea")
@@ -159,9 +156,7 @@ def test_reread_pieces(write: Callable[[str, str], Path], column: str | None) ->
 
 
 @pytest.mark.usefixtures("small_pieces")
-def test_encoding_is_part_of_the_digest(
-    read: Callable[[str, bytes], list[Document | Skipped]],
-) -> None:
+def test_encoding_is_part_of_the_digest(read):
     """The same bytes mean something else after other bytes."""
     _, russian = read("a.txt", "Привет, друзья\n".encode("utf-16") + "日本".encode("utf-16-le"))[-2:]
     _, other = read("b.txt", "Привет, друзья\n".encode("utf-16") + "日本".encode("utf-16-le"))[-2:]
@@ -173,16 +168,14 @@ def test_encoding_is_part_of_the_digest(
     assert plain.digest != russian.digest
 
 
-def test_encoding_detection_looks_ahead(
-    read: Callable[[str, bytes], list[Document | Skipped]], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_encoding_detection_looks_ahead(read, monkeypatch):
     """Three letters alone are taken for Western ones."""
     monkeypatch.setattr(pieces, "PIECE_BYTES", 32)
     text = "This is said of her in Russian: да\n" + "Она переехала в другой город весной и живёт там до сих пор.\n" * 20
     assert "".join(text for _, text in texts(read("a.txt", text.encode("cp1251")))) == text
 
 
-def test_positions(write: Callable[[str, str | bytes], Path]) -> None:
+def test_positions(write):
     data = b"".join(b"Line %06d of this file\n" % number for number in range(40_000))
     path = write("a.txt", data)
     ends = [item.position for item in read_file(path) if isinstance(item, Document)]
@@ -190,14 +183,14 @@ def test_positions(write: Callable[[str, str | bytes], Path]) -> None:
     assert all(0 < end - start <= 1 << 15 for start, end in zip([0, *ends], ends, strict=False))
 
 
-def test_inaccessible_file_is_not_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_inaccessible_file_is_not_gone(tmp_path, monkeypatch):
     (tmp_path / "a.txt").write_text("A boat.")
     (tmp_path / "a.txt").chmod(0)
 
-    def exists(path: Path) -> bool:
+    def exists(path):
         raise PermissionError(13, "Permission denied", str(path))
 
-    def opened(path: Path, *_args: object, **_options: object) -> None:
+    def opened(path, *_args, **_options):
         raise PermissionError(13, "Permission denied", str(path))
 
     monkeypatch.setattr(Path, "exists", exists)
@@ -205,7 +198,7 @@ def test_inaccessible_file_is_not_gone(tmp_path: Path, monkeypatch: pytest.Monke
     assert Files().look(Origin(str(tmp_path / "a.txt"), "", None), "0") == ("unreadable", None)
 
 
-def test_a_pdf_that_has_changed_is_not_parsed_to_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pdf_that_has_changed_is_not_parsed_to_answer(tmp_path, monkeypatch):
     path = tmp_path / "a.pdf"
     path.write_bytes(b"%PDF-1.4 one")
     monkeypatch.setattr("mbc_engine.sources.reread_file", None)

@@ -20,7 +20,7 @@ ReadOne = Callable[[str, bytes | str], Document]
 Read = Callable[[str, bytes | str], list[Document | Skipped]]
 
 
-def test_document_fields(tmp_path: Path) -> None:
+def test_document_fields(tmp_path):
     path = tmp_path / "a.txt"
     path.write_bytes("Zoë\r\nhere".encode())
     os.utime(path, (0, 86_400 * 365))
@@ -37,7 +37,7 @@ def test_document_fields(tmp_path: Path) -> None:
     ]
 
 
-def test_digest(read_one: ReadOne) -> None:
+def test_digest(read_one):
     plain = read_one("a.txt", "# same")
     for name, data in {
         "b.log": b"# same",
@@ -83,7 +83,7 @@ JAPANESE = "吾輩は猫である。名前はまだ無い。どこで生れた�
         ("Zoë\nж".encode("utf-32"), "Zoë\nж"),
     ],
 )
-def test_encodings(read_one: ReadOne, data: bytes, text: str) -> None:
+def test_encodings(read_one, data, text):
     assert read_one("a.txt", data).text == text
 
 
@@ -91,7 +91,7 @@ def test_encodings(read_one: ReadOne, data: bytes, text: str) -> None:
 @pytest.mark.parametrize(
     "data", [bytes(range(128, 256)) * 8192, b"\xe3\x81" * (1 << 19), b"a" * ((1 << 20) - 1) + b"\xe9"]
 )
-def test_decoding_time(read: Callable[[str, bytes], list[Document | Skipped]], data: bytes) -> None:
+def test_decoding_time(read, data):
     assert sum(item.size for item in read("a.txt", data) if isinstance(item, Document)) == len(data)
 
 
@@ -112,7 +112,7 @@ def test_decoding_time(read: Callable[[str, bytes], list[Document | Skipped]], d
         ("", "1970-01-02"),
     ],
 )
-def test_dates(write: Callable[[str, str], Path], written: str, day: str) -> None:
+def test_dates(write, written, day):
     path = write("a.md", f"---\ntitle: t\ndate: {written}\n---\ntext")
     os.utime(path, (0, 86_400))
     (document,) = read_file(path)
@@ -120,7 +120,7 @@ def test_dates(write: Callable[[str, str], Path], written: str, day: str) -> Non
     assert document.date == day
 
 
-def old_office(stream: str) -> bytes:
+def old_office(stream):
     """The header and the directory of a file with this stream."""
     sizes = b"\x09\0\x06\0".rjust(10, b"\0")
     header = (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1".ljust(22, b"\0") + sizes).ljust(512, b"\0")
@@ -149,7 +149,7 @@ def old_office(stream: str) -> bytes:
     ],
     ids=itertools.count(),  # the processes must agree on the tests' names, and archives hold the time
 )
-def test_unreadable_files(write: Callable[[str, bytes], Path], name: str, data: bytes, reason: str) -> None:
+def test_unreadable_files(write, name, data, reason):
     path = write(name, data)
     (skipped,) = read_file(path)
     assert isinstance(skipped, Skipped)
@@ -178,11 +178,11 @@ PAGE = "<!DOCTYPE html><p>The badger is shy.</p>"
     ],
     ids=itertools.count(),
 )
-def test_names_do_not_decide(read_one: ReadOne, name: str, data: bytes | str, text: str) -> None:
+def test_names_do_not_decide(read_one, name, data, text):
     assert read_one(name, data).text == text
 
 
-def test_pipes_and_missing_files(tmp_path: Path) -> None:
+def test_pipes_and_missing_files(tmp_path):
     os.mkfifo(tmp_path / "pipe.txt")
     for name, reason in {
         "pipe.txt": "is not a regular file",
@@ -192,13 +192,13 @@ def test_pipes_and_missing_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="of Linux")
-def test_files_of_the_kernel_are_empty(tmp_path: Path) -> None:
+def test_files_of_the_kernel_are_empty(tmp_path):
     (tmp_path / "version").symlink_to("/proc/version")
     assert list(read_file(tmp_path / "version")) == [Skipped("/proc/version", "is empty", is_empty_file=True)]
 
 
 @pytest.mark.parametrize("swapped", ["a/b/ada.txt", "a/b", "a"])
-def test_a_link_that_takes_a_files_place_is_not_followed(tmp_path: Path, swapped: str) -> None:
+def test_a_link_that_takes_a_files_place_is_not_followed(tmp_path, swapped):
     path, outside = tmp_path.resolve() / "a/b/ada.txt", tmp_path / "outside"
     for folder in (path.parent, outside / "b", outside / "b/b"):
         folder.mkdir(parents=True, exist_ok=True)
@@ -212,7 +212,7 @@ def test_a_link_that_takes_a_files_place_is_not_followed(tmp_path: Path, swapped
 
 
 @pytest.mark.parametrize("suffix", [".gz", ".xz"])
-def test_damaged_compression(read: Read, suffix: str) -> None:
+def test_damaged_compression(read, suffix):
     rows = "\n".join(
         f'{{"text": "row {number} {hashlib.sha256(b"%d" % number).hexdigest()}"}}' for number in range(5000)
     )
@@ -226,7 +226,7 @@ def test_damaged_compression(read: Read, suffix: str) -> None:
     assert all(text.startswith(f"row {number} ") for number, text in enumerate(texts))
 
 
-def test_read_document(write: Callable[[str, str], Path]) -> None:
+def test_read_document(write):
     for path in (write("a.txt", "whole"), write("a.jsonl", '{"text": "a"}\n\n{"id": "x", "text": "b"}\n{bad')):
         documents = [item for item in read_file(path) if isinstance(item, Document)]
         assert [read_document(document.source, document.part) for document in documents] == documents
@@ -234,7 +234,7 @@ def test_read_document(write: Callable[[str, str], Path]) -> None:
         assert gone is None
 
 
-def test_stream() -> None:
+def test_stream():
     stream = io.BytesIO(b"piped text")
     (document,) = read_stream(stream)
     assert isinstance(document, Document)
@@ -243,12 +243,12 @@ def test_stream() -> None:
     assert not stream.closed
 
 
-def test_unreadable_streams() -> None:
+def test_unreadable_streams():
     assert list(read_stream(io.BytesIO(b" \n"))) == [Skipped("stdin", "is empty")]
     assert list(read_stream(io.BytesIO(b"\0\1\2"))) == [Skipped("stdin", "looks binary")]
 
 
-def test_light_import() -> None:
+def test_light_import():
     heavy = "{'bs4', 'charset_normalizer', 'docx', 'lxml', 'numpy', 'markdown_it', 'pathspec', 'pypdfium2', 'torch'}"
     program = f"import sys, mbc_engine.text; sys.exit(', '.join({heavy} & set(sys.modules)) or None)"
     subprocess.run([sys.executable, "-c", program], check=True)

@@ -3,8 +3,6 @@
 import gzip
 import lzma
 import random
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -22,7 +20,7 @@ HTML = (
 ROWS = b'{"id": "a", "title": "T", "text": "caf\\u00e9", "date": "2024-05-01"}\n' * 5
 
 
-def mutated(data: bytes, rng: random.Random) -> bytes:
+def mutated(data, rng):
     """Some bytes changed, a stretch lost, doubled or zeroed."""
     changed = bytearray(data)
     for _ in range(rng.choice((1, 3, 20))):
@@ -49,13 +47,13 @@ FILES = {
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", FILES)
-def test_damaged_files(write: Callable[[str, bytes], Path], rounds: Callable[..., int], name: str) -> None:
+def test_damaged_files(write, rounds, name):
     rng = random.Random(0)
     for _ in range(rounds(full=1000, reduced=60)):
         require_sound(write(name, mutated(FILES[name], rng)))
 
 
-def require_sound(path: Path) -> None:
+def require_sound(path):
     """What comes of a file can be stored and printed."""
     for item in read_file(path):
         assert isinstance(item, Document | Skipped)
@@ -78,8 +76,6 @@ WORDS = st.sampled_from(
     words=st.lists(WORDS | st.binary(max_size=8), max_size=40),
     compress=st.sampled_from([bytes, gzip.compress, lzma.compress]),
 )
-def test_random_markup(
-    write: Callable[[str, bytes], Path], suffix: str, words: list[bytes], compress: Callable[[bytes], bytes]
-) -> None:
+def test_random_markup(write, suffix, words, compress):
     compression = {bytes: "", gzip.compress: ".gz", lzma.compress: ".xz"}[compress]
     require_sound(write(f"a{suffix}{compression}", compress(b"".join(words))))

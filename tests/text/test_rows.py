@@ -1,7 +1,6 @@
 """Rows, a document each: JSON Lines, JSON and CSV in many dialects."""
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -11,7 +10,7 @@ from mbc_engine.text import decoding as encoding
 Read = Callable[[str, bytes | str], list[Document | Skipped]]
 
 
-def rows(items: list[Document | Skipped]) -> list[tuple[str, str]]:
+def rows(items):
     """The part and text of each document; where one was skipped, its number and the reason."""
     return [
         (item.part, item.text) if isinstance(item, Document) else (item.source.partition("#")[2], item.reason)
@@ -19,7 +18,7 @@ def rows(items: list[Document | Skipped]) -> list[tuple[str, str]]:
     ]
 
 
-def test_no_more_than_a_text(read: Read) -> None:
+def test_no_more_than_a_text(read):
     (item,) = read(
         "a.jsonl", '{"id": "n-1", "date": "26-FEB-1987 15:01:01.79", "title": "Cocoa", "text": "It rained."}'
     )
@@ -43,16 +42,16 @@ def test_no_more_than_a_text(read: Read) -> None:
         ('"a"', "a"),
     ],
 )  # fmt: skip
-def test_values_of_an_object(read: Read, line: str, text: str) -> None:
+def test_values_of_an_object(read, line, text):
     assert [own for _, own in rows(read("a.jsonl", line))] == [text]
 
 
 @pytest.mark.timeout(60)
-def test_cells_that_open_and_close_on_each_line(read: Read) -> None:
+def test_cells_that_open_and_close_on_each_line(read):
     assert len(read("a.csv", 'h,i,j\na,"b\n' + 'c","d\n' * 20_000)) == 20_001
 
 
-def test_bad_rows(read: Read) -> None:
+def test_bad_rows(read):
     lines = '\n{"text": "good"}\n{"text": null}\n{}\nnonsense\n' + "[" * 100_000 + "\n" + "[" * 99 + "]" * 99
     assert rows(read("a.ndjson", lines)) == [
         ("row 2", "good"),
@@ -80,11 +79,11 @@ def test_bad_rows(read: Read) -> None:
         ('" a\\r"', " a\r"),
     ],
 )
-def test_row_names(read: Read, identifier: str, part: str) -> None:
+def test_row_names(read, identifier, part):
     assert rows(read("a.jsonl", f'{{"id": {identifier}, "text": "t"}}')) == [(part, "t")]
 
 
-def test_same_row_in_json_and_csv(read: Read) -> None:
+def test_same_row_in_json_and_csv(read):
     (row,) = read("a.jsonl", '{"title": "T", "text": "a, b", "date": "2024-05-01T10:00:00Z", "id": 1}')
     (cells,) = read("a.csv", 'Text,Date,title\n"a, b",2024-05-01,T\n')
     assert isinstance(row, Document)
@@ -92,14 +91,14 @@ def test_same_row_in_json_and_csv(read: Read) -> None:
     assert row.digest == cells.digest
 
 
-def test_unstorable_text(read: Read) -> None:
+def test_unstorable_text(read):
     assert rows(read("a.jsonl", '{"text": "a\\u0000b \\ud800 \\ud83d\\ude00"}')) == [
         ("row 1", "a\ufffdb \ufffd \U0001f600")
     ]
 
 
 @pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
-def test_separators(read: Read, separator: str) -> None:
+def test_separators(read, separator):
     table = 'ID;TEXT;When\n1;"a; b, c\td\nnext ""line""";x\n\n2;e;\n'
     assert rows(read("a.csv", table.replace(";", separator))) == [
         ("1", 'ID: 1; When: x\n\na; b, c\td\nnext "line"'.replace("a;", f"a{separator}")),
@@ -129,11 +128,11 @@ def test_separators(read: Read, separator: str) -> None:
         ("Only one line of words\n", ["Only one line of words"]),
     ],
 )  # fmt: skip
-def test_dialects(read: Read, table: str, texts: list[str]) -> None:
+def test_dialects(read, table, texts):
     assert [text for _, text in rows(read("a.csv", table))] == texts
 
 
-def test_lines_above_the_header(read: Read) -> None:
+def test_lines_above_the_header(read):
     above, row = read("a.csv", "Account,,\nPeriod,May,\n\nDate,Payee,Amount\n2024-05-04,Rail,84.20\n")
     assert isinstance(row, Document)
     assert rows([above]) == [("header", "Account\nPeriod: May")]
@@ -141,7 +140,7 @@ def test_lines_above_the_header(read: Read) -> None:
     assert [section.context for section in row.sections] == ["Account; Period: May"]
 
 
-def test_long_row(read: Read) -> None:
+def test_long_row(read):
     """What identifies it comes first, and is the title of each of its chunks."""
     (item,) = read("a.csv", f"no,name,note,serial\n7,Scale,{'It works. ' * 90},BV-1\n")
     assert isinstance(item, Document)
@@ -149,26 +148,26 @@ def test_long_row(read: Read) -> None:
     assert item.text.startswith("no: 7; name: Scale; serial: BV-1\n\nnote: It works.")
 
 
-def test_empty_tables(reason: Callable[[str, str], str]) -> None:
+def test_empty_tables(reason):
     assert reason("a.csv", "\n") == reason("a.tsv", "text\n") == "is empty"
 
 
 @pytest.mark.parametrize("codec", ["utf-8-sig", "utf-16", "cp1251"])
-def test_encodings(read: Read, codec: str) -> None:
+def test_encodings(read, codec):
     russian = "Съешь же ещё этих мягких французских булок"
     assert rows(read("a.csv", f"text\tid\r\n{russian}\t1\r\n".encode(codec))) == [("1", russian)]
     if codec != "cp1251":
         assert rows(read("a.jsonl", f'{{"text": "{russian}"}}\r\n'.encode(codec))) == [("row 1", russian)]
 
 
-def test_too_long_lines(read: Read, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_long_lines(read, monkeypatch):
     monkeypatch.setattr(encoding, "LINE_CHARACTERS", 20)
     items = read("a.jsonl", '{"text": "first"}\n{"text": "' + "x" * 100 + '"}\n{"text": "third"}')
     assert rows(items) == [("row 1", "first"), ("2", "is longer than 16 MB"), ("row 3", "third")]
     assert rows(read("a.csv", "text\nfirst\n" + "x" * 30)) == [("row 1", "first"), ("", "has a line longer than 16 MB")]
 
 
-def test_cells_without_text(read: Read) -> None:
+def test_cells_without_text(read):
     table = 'Id,Product,Note,\n7,"Tent, red",  ,x\n8,,"two\nlines",\n,,,\n9,Stove\n'
     assert rows(read("a.csv", table)) == [
         ("7", "Id: 7; Product: Tent, red; x"),
@@ -180,7 +179,7 @@ def test_cells_without_text(read: Read) -> None:
 TABLE = "id,text,Review,title\na,short,It leaks.,Tent\nb,only,,Stove\nb,,It burns.,\n"
 
 
-def test_named_text_column(write: Callable[[str, str], Path]) -> None:
+def test_named_text_column(write):
     """Rows without it are skipped; which column it is changes no text."""
     path = write("a.csv", TABLE)
     whole = rows(list(read_file(path)))
@@ -202,13 +201,13 @@ def test_named_text_column(write: Callable[[str, str], Path]) -> None:
         ("b.csv", f"{'x' * 199},y\n1,2\n", f"{'x' * 199},…"),
     ],
 )
-def test_unknown_column(write: Callable[[str, str], Path], name: str, data: str, columns: str) -> None:
+def test_unknown_column(write, name, data, columns):
     path = write(name, data)
     reason = f"has no column named 'review'; its columns are {columns}"
     assert list(read_file(path, "review")) == [Skipped(str(path.resolve()), reason)]
 
 
-def test_unknown_column_ends_reading(write: Callable[[str, str], Path]) -> None:
+def test_unknown_column_ends_reading(write):
     path = write("a.csv", "id,text\n1,Ada\n2,Bruno\n3," + "x" * 100)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(encoding, "LINE_CHARACTERS", 20)
@@ -218,7 +217,7 @@ def test_unknown_column_ends_reading(write: Callable[[str, str], Path]) -> None:
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.jsonl"])
-def test_reread_rows(write: Callable[[str, str], Path], name: str) -> None:
+def test_reread_rows(write, name):
     objects = '{"id": "a", "text": "t", "review": "r", "title": "T", "x": 1}\n{"id": "b", "review": "s", "title": "U"}'
     path = write(name, TABLE if name == "a.csv" else objects)
     read = [item for item in read_file(path) if isinstance(item, Document)]

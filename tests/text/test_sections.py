@@ -7,7 +7,7 @@ from mbc_engine.text.formats import TEXT
 from mbc_engine.text.reader import _pieces
 
 
-def test_a_piece_has_the_sections_that_reach_into_it() -> None:
+def test_a_piece_has_the_sections_that_reach_into_it():
     text = "Introduction. " + "a" * 40_000 + " Middle. " + "b" * 40_000
     middle = text.index("Middle")
     content = Content(text, text.encode(), sections=(Section(0, "Report"), Section(middle, "Report > Middle")))
@@ -51,11 +51,11 @@ def test_a_piece_has_the_sections_that_reach_into_it() -> None:
         ),
     ],
 )
-def test_table_lines(rows: list[list[str]], num_headers: int | None, lines: list[str]) -> None:
+def test_table_lines(rows, num_headers, lines):
     assert table_lines(rows, num_headers) == lines
 
 
-def test_text_builder() -> None:
+def test_text_builder():
     builder = TextBuilder()
     builder.add("before")
     for level, heading in ((1, "One"), (2, "Deep"), (2, "Deeper")):

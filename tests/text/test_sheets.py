@@ -11,11 +11,11 @@ Read = Callable[[str, bytes], list[Document | Skipped]]
 _LINK = '<Relationship Id="{0}" Type="http://x/{1}" Target="{2}"/>'
 
 
-def links(*links: tuple[str, str, str]) -> str:
+def links(*links):
     return f"<Relationships>{''.join(_LINK.format(*link) for link in links)}</Relationships>"
 
 
-def xlsx(sheet: str, after: str = "", state: str = "visible", more: dict[str, str] | None = None) -> bytes:
+def xlsx(sheet, after="", state="visible", more=None):
     """A workbook of one sheet, "Stock", with this XML of rows, and of what follows them."""
     space = 'xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"'
     book = f'<workbook {space} xmlns:r="r"><sheets><sheet name="Stock" state="{state}" r:id="a"/></sheets></workbook>'
@@ -39,7 +39,7 @@ def xlsx(sheet: str, after: str = "", state: str = "visible", more: dict[str, st
     )
 
 
-def row(number: int, *cells: str | float, style: int = 0) -> str:
+def row(number, *cells, style=0):
     """A row of texts and numbers."""
     written = [
         f'<c t="inlineStr"><is><t>{cell}</t></is></c>' if isinstance(cell, str) else f'<c s="{style}"><v>{cell}</v></c>'
@@ -48,11 +48,11 @@ def row(number: int, *cells: str | float, style: int = 0) -> str:
     return f'<row r="{number}">{"".join(written)}</row>'
 
 
-def texts(items: list[Document | Skipped]) -> list[tuple[str, str]]:
+def texts(items):
     return [(item.part, item.text) if isinstance(item, Document) else ("", item.reason) for item in items]
 
 
-def test_names_above_a_row(read: Read) -> None:
+def test_names_above_a_row(read):
     sheet = row(1, "Pumps of the mill") + row(3, "Pump", "Bar") + row(4, "Skadi", 3.9) + row(9, "Idun", 5)
     title, skadi, idun = read("a.xlsx", xlsx(sheet, state="hidden"))
     assert texts([title, skadi, idun]) == [
@@ -78,11 +78,11 @@ def test_names_above_a_row(read: Read) -> None:
         ('<c t="s"><v>99</v></c>', "99"),
     ],
 )  # fmt: skip
-def test_values_as_shown(read: Read, cell: str, shown: str) -> None:
+def test_values_as_shown(read, cell, shown):
     assert texts(read("a.xlsx", xlsx(f"<row>{cell}</row>"))) == [("Stock, row 1", shown)]
 
 
-def test_merged_cells_comments_and_losses(read: Read) -> None:
+def test_merged_cells_comments_and_losses(read):
     sheet = row(1, "Name", "2023", "", "") + row(2, "", "Q1", "Q2", "Q3") + row(3, "Ada", 1, 2, 3) + row(4, "", 4, 5)
     after = '<mergeCells><mergeCell ref="B1:D1"/><mergeCell ref="A3:A4"/><mergeCell ref="A1:XFD1048576"/></mergeCells>'
     comment = '<comments xmlns="s"><commentList><comment ref="A4"><text><t>Ask Ivar.</t></text></comment></commentList></comments>'
@@ -111,11 +111,11 @@ def test_merged_cells_comments_and_losses(read: Read) -> None:
         ('<row r="1048576"><c r="XFD1048576"><v>7</v></c></row>', ["7"]),
     ],
 )
-def test_other_layouts(read: Read, rows: str, found: list[str]) -> None:
+def test_other_layouts(read, rows, found):
     assert [text for _, text in texts(read("a.xlsx", xlsx(rows)))] == found
 
 
-def test_opendocument(read: Read) -> None:
+def test_opendocument(read):
     spaces = 'xmlns:table="urn:oasis:names:tc:opendocument:xmlns:table:1.0" xmlns:text="t" xmlns:office="o"'
     cell = "<table:table-cell{1}><text:p>{0}</text:p>{2}</table:table-cell>"
     rows = [
@@ -136,7 +136,7 @@ def test_opendocument(read: Read) -> None:
     ]
 
 
-def test_damaged_sheets(reason: Callable[[str, bytes], str]) -> None:
+def test_damaged_sheets(reason):
     assert reason("a.xlsx", xlsx("<row><c>")).startswith("is damaged: ")
     entities = xlsx(
         "",
@@ -148,7 +148,7 @@ def test_damaged_sheets(reason: Callable[[str, bytes], str]) -> None:
     assert reason("a.xlsx", xlsx(row(1, "x" * (65 << 20)))) == "is too large when unpacked"
 
 
-def test_a_sheet_that_repeats_one_text_without_end(read: Read, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sheet_that_repeats_one_text_without_end(read, monkeypatch):
     monkeypatch.setattr("mbc_engine.text.reader._MOST_TEXT", 50)
     *rows, last = read("x.xlsx", xlsx("".join(row(number, "Ada moved to Aalen.") for number in range(1, 9))))
     assert (len(rows), last) == (2, Skipped(last.source, "expands to too much text"))

@@ -4,7 +4,6 @@ import os
 import re
 import tempfile
 import threading
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,7 @@ from mbc_engine.text import Skipped, find_files, ignore_path
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     for name in ("b.txt", "a/z.md", "a/.hidden.txt", ".git/c.txt", "c.TXT.GZ", "picture.xyz", "README", "p.pdf.gz"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(name)
@@ -25,7 +24,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def found(root: Path, *paths: Path, ignore: tuple[str, ...] = ()) -> tuple[list[str], list[tuple[str, str]]]:
+def found(root, *paths, ignore=()):
     result = find_files(paths, ignore)
     return (
         [path.relative_to(root).as_posix() for path in result.files],
@@ -33,14 +32,14 @@ def found(root: Path, *paths: Path, ignore: tuple[str, ...] = ()) -> tuple[list[
     )
 
 
-def test_order_hidden_and_skipped_files(folder: Path) -> None:
+def test_order_hidden_and_skipped_files(folder):
     assert found(folder, folder) == (
         ["README", "a/z.md", "b.txt", "c.TXT.GZ", "p.pdf.gz"],
         [("picture.xyz", "is a picture")],
     )
 
 
-def test_named_paths(folder: Path) -> None:
+def test_named_paths(folder):
     assert found(folder, folder / "c.TXT.GZ", folder / ".git", folder / "b.txt")[0] == [
         "c.TXT.GZ",
         ".git/c.txt",
@@ -48,27 +47,27 @@ def test_named_paths(folder: Path) -> None:
     ]
 
 
-def test_duplicates(folder: Path) -> None:
+def test_duplicates(folder):
     (folder / "a" / "loop").symlink_to(folder)
     (folder / "link.txt").symlink_to(folder / "b.txt")
     again = (folder / "a", folder / "b.txt", folder / "a" / "..")
     assert found(folder, folder, *again)[0] == ["README", "a/z.md", "b.txt", "c.TXT.GZ", "p.pdf.gz"]
 
 
-def test_missing_path(tmp_path: Path) -> None:
+def test_missing_path(tmp_path):
     with pytest.raises(DataError, match="gone does not exist") as caught:
         find_files([tmp_path, tmp_path / "gone"])
     assert caught.value.hint
 
 
-def test_inaccessible_paths(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_inaccessible_paths(folder, monkeypatch):
     (folder / "broken.txt").symlink_to(folder / "nowhere.txt")
     (folder / "itself.txt").symlink_to(folder / "itself.txt")
     os.mkfifo(folder / "pipe.txt")
     (folder / "closed").mkdir()
     scandir = os.scandir
 
-    def guarded(path: str) -> object:
+    def guarded(path):
         if Path(path).name == "closed":
             raise PermissionError(13, "Permission denied")
         return scandir(path)
@@ -83,10 +82,10 @@ def test_inaccessible_paths(folder: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.fixture
-def tree(tmp_path: Path) -> Callable[[dict[str, str]], list[str]]:
+def tree(tmp_path):
     """Writes files of text or patterns, and returns those that a walk finds."""
 
-    def walk(files: dict[str, str]) -> list[str]:
+    def walk(files):
         for name, text in files.items():
             (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / name).write_text(text)
@@ -95,17 +94,17 @@ def tree(tmp_path: Path) -> Callable[[dict[str, str]], list[str]]:
     return walk
 
 
-def test_ignore(folder: Path) -> None:
+def test_ignore(folder):
     assert found(folder, folder, ignore=("*.xyz", "*.pdf.gz", "/a/", "README", "*.gz", "*.GZ")) == (["b.txt"], [])
 
 
-def test_named_files_are_not_ignored(folder: Path) -> None:
+def test_named_files_are_not_ignored(folder):
     (folder / ".mbcignore").write_text("b.txt\na/")
     named = (folder, folder / "b.txt", folder / "a")
     assert found(folder, *named, ignore=("*.txt", "README", "p.*"))[0] == ["c.TXT.GZ", "b.txt", "a/z.md"]
 
 
-def test_nested_ignore_files(tree: Callable[[dict[str, str]], list[str]]) -> None:
+def test_nested_ignore_files(tree):
     assert tree(
         {
             ".mbcignore": "# drafts\ndraft*\n!draft-good.txt\nlogs/\n/only-here.txt\n",
@@ -123,13 +122,13 @@ def test_nested_ignore_files(tree: Callable[[dict[str, str]], list[str]]) -> Non
     ) == ["draft-good.txt", "secret.md", "sub/draft.txt", "sub/only-here.txt"]
 
 
-def test_given_patterns_come_first(tmp_path: Path) -> None:
+def test_given_patterns_come_first(tmp_path):
     (tmp_path / "a.txt").write_text("a")
     (tmp_path / ".mbcignore").write_text("*")
     assert found(tmp_path, tmp_path, ignore=("!a.txt",))[0] == ["a.txt"]
 
 
-def test_ignored_linked_folder(tmp_path: Path) -> None:
+def test_ignored_linked_folder(tmp_path):
     (tmp_path / "real").mkdir()
     (tmp_path / "real" / "a.txt").write_text("a")
     (tmp_path / "here").mkdir()
@@ -137,7 +136,7 @@ def test_ignored_linked_folder(tmp_path: Path) -> None:
     assert found(tmp_path, tmp_path / "here", ignore=("link/",))[0] == []
 
 
-def test_bad_ignore_file(tmp_path: Path) -> None:
+def test_bad_ignore_file(tmp_path):
     (tmp_path / ".mbcignore").write_text("!")
     (tmp_path / "a.txt").write_text("a")
     files, ((name, reason),) = found(tmp_path, tmp_path)
@@ -145,18 +144,18 @@ def test_bad_ignore_file(tmp_path: Path) -> None:
     assert reason.startswith("cannot be used: ")
 
 
-def test_bad_pattern(tmp_path: Path) -> None:
+def test_bad_pattern(tmp_path):
     with pytest.raises(DataError) as caught:
         find_files([tmp_path], ["!"])
     assert caught.value.hint
 
 
-def test_pipe_as_ignore_file(tmp_path: Path) -> None:
+def test_pipe_as_ignore_file(tmp_path):
     os.mkfifo(tmp_path / ".mbcignore")
     assert find_files([tmp_path]).files == ()
 
 
-def test_stop(folder: Path) -> None:
+def test_stop(folder):
     stop = threading.Event()
     assert find_files([folder], stop=stop) == find_files([folder])
     stop.set()
@@ -168,7 +167,7 @@ def test_stop(folder: Path) -> None:
         lambda name: "/" not in name
     )
 )
-def test_ignore_path(name: str) -> None:
+def test_ignore_path(name):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, name)
         if name in (".", ".."):
@@ -181,7 +180,7 @@ def test_ignore_path(name: str) -> None:
         assert ignore_path(path) == (Path(folder, ".mbcignore"), None)
 
 
-def test_ignore_path_appends(tmp_path: Path) -> None:
+def test_ignore_path_appends(tmp_path):
     rules, other = tmp_path / ".mbcignore", tmp_path / "rules"
     other.write_bytes(b"\xef\xbb\xbf*.txt\r\n!a.txt")
     other.chmod(0o600)
@@ -193,7 +192,7 @@ def test_ignore_path_appends(tmp_path: Path) -> None:
     assert other.stat().st_mode & 0o777 == 0o600
 
 
-def test_unusable_rule_is_refused(tmp_path: Path) -> None:
+def test_unusable_rule_is_refused(tmp_path):
     rules = tmp_path / ".mbcignore"
     for written, reason in ((b"#" * (1 << 20), "is too large"), (b"[z-a]\n", "cannot be used")):
         rules.write_bytes(written)
@@ -219,7 +218,7 @@ NOBODY_WROTE = {
 }
 
 
-def test_what_nobody_wrote_is_left_out(tmp_path: Path, tree: Callable[[dict[str, str]], list[str]]) -> None:
+def test_what_nobody_wrote_is_left_out(tmp_path, tree):
     assert tree({"a.md": "", "lock.txt": "", "c#.txt": "", "packages.txt": "", **NOBODY_WROTE}) == [
         "a.md",
         "c#.txt",
@@ -238,7 +237,7 @@ def test_what_nobody_wrote_is_left_out(tmp_path: Path, tree: Callable[[dict[str,
     assert list(find_files(named).files) == [tmp_path / "env/lib/notes.txt", tmp_path / "env/pyvenv.cfg", named[1]]
 
 
-def test_git_ignore_files(tmp_path: Path, tree: Callable[[dict[str, str]], list[str]]) -> None:
+def test_git_ignore_files(tmp_path, tree):
     assert tree(
         {
             ".gitignore": "*.log.txt\nbuild/\n!venv/\n",
@@ -257,7 +256,7 @@ def test_git_ignore_files(tmp_path: Path, tree: Callable[[dict[str, str]], list[
     assert left_out == [("a.log.txt", ".gitignore"), ("c.log.txt", ".gitignore"), ("only.txt", ".gitignore")]
 
 
-def test_git_ignore_files_above_a_folder_of_a_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_git_ignore_files_above_a_folder_of_a_repository(tmp_path, monkeypatch):
     files = {
         "repo/.git/info/exclude": "secret.txt",
         "repo/.gitignore": "/docs/drafts/\nbuild/",
@@ -276,7 +275,7 @@ def test_git_ignore_files_above_a_folder_of_a_repository(tmp_path: Path, monkeyp
     assert find_files([Path()]).files == (Path("docs/a.txt"),)
 
 
-def test_without_links_nothing_that_one_reaches_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_links_nothing_that_one_reaches_is_named(tmp_path, monkeypatch):
     own, outside = tmp_path.resolve() / "own", tmp_path / "outside"
     for file in (own / "a.txt", own / "in/b.txt", outside / "secret.txt"):
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -287,7 +286,7 @@ def test_without_links_nothing_that_one_reaches_is_named(tmp_path: Path, monkeyp
     assert (walked.files, walked.skipped) == ((own / "a.txt", own / "in/b.txt"), (linked,))
     opening = os.open
 
-    def swapping(path: str, flags: int) -> int:
+    def swapping(path, flags):
         if path == str(own / "in"):  # a link takes its place at the last moment
             (own / "in").rename(tmp_path / "away")
             (own / "in").symlink_to(outside)
