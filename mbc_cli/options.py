@@ -86,7 +86,7 @@ _BANK: Final[dict[str, Any]] = {
     "show_default": "memory.mbc in your data folder",
     "metavar": "FILE",
 }
-_SEVERAL = "The bank file; repeat it to read several banks as one."
+_SEVERAL = "The bank file, or MACHINE:/FILE on a Ray cluster; repeat it to read several banks as one."
 _WEIGHT = "Relative weight of a bank's documents; give one for each --bank, in the same order."
 _MODEL = "Name or folder of a model or training run."
 _DEVICE = "Where the model runs: a torch device, such as cpu or cuda:1."

@@ -100,6 +100,7 @@ class Answer:
         asked: in a conversation, the follow-up question as completed; None if it was asked unchanged.
         items: the parts that `text` joins, if the question asks for several things; there may be more than were found. Of
             a tentative answer, it and the runner-up, if that is nearly as likely.
+        missing_banks: of a cluster, which did not answer and are left out.
     """
 
     question: str
@@ -117,6 +118,7 @@ class Answer:
     asked: str | None = None
     tentative: bool = False
     items: tuple[AnswerItem, ...] = ()
+    missing_banks: tuple[str, ...] = ()
 
     @property
     def is_extracted(self) -> bool:

@@ -44,5 +44,9 @@ class BankBusy(BankError):
     """A bank that another process is still writing after the timeout."""
 
 
+class ShardLost(BankError):
+    """A bank of a cluster whose actor has ended; the next call is answered without it."""
+
+
 class NothingToRead(BankError):
     """A bank that is empty, or has nothing that was selected."""

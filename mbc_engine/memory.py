@@ -3,12 +3,12 @@
 import gc
 import time
 from collections.abc import Callable, Collection, Hashable, Iterator, Sequence, Sized
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, wraps
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, Self
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, ParamSpec, Self, TypeVar
 
 from mbc_engine.answer import Answer, AnswerItem, AskOptions, Source
 from mbc_engine.bank import (
@@ -23,8 +23,9 @@ from mbc_engine.bank import (
 )
 from mbc_engine.bank.database import bytes_at
 from mbc_engine.conversation import completed, joined, questions_in, reply_to
-from mbc_engine.errors import ConfigError, MBCError, NothingToRead
+from mbc_engine.errors import ConfigError, MBCError, NothingToRead, ShardLost
 from mbc_engine.machine import return_free_memory
+from mbc_engine.names import is_on_cluster
 from mbc_engine.runs.ingests import forget_names, recorded
 from mbc_engine.sources import OnDecoding, Passages, merged, text_model
 
@@ -34,10 +35,24 @@ if TYPE_CHECKING:
     from mbc_engine.model import Draft, Model
     from mbc_engine.ranking import Hit
 
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 # More passages that are looked at if some have the same text.
 _SPARE: Final = 8
 # Texts that two slow cores recode in five minutes, 7 a second.
 _RECODED_SOON: Final = 2_000
+
+
+def _of_those_left(call: Callable[_P, _T]) -> Callable[_P, _T]:
+    """Repeats a call without a bank that was lost during it."""
+
+    @wraps(call)
+    def repeated(*args: _P.args, **kwargs: _P.kwargs) -> _T:
+        while True:
+            with suppress(ShardLost):
+                return call(*args, **kwargs)
+
+    return repeated
 
 
 class Memory:
@@ -47,7 +62,8 @@ class Memory:
 
     Args:
         banks: files of one or more banks of one model, asked as one; documents go into the first, which is created if
-            needed. Or an open bank, or `Banks`, which stay open.
+            needed. Or an open bank, or `Banks`, which stay open. Those named MACHINE:/PATH are on a Ray cluster, see
+            `shards.Shards`.
         model: the banks' model, or its name or folder, loaded onto `device` by `load` or `mbc_engine.load_model`.
         llm: the chat LM that writes answers, named as in `lm.chat.open_chat` and loaded by `load_writer`; None for the
             embedded one, which writes only if asked to.
@@ -105,6 +121,7 @@ class Memory:
         self.loading += time.perf_counter() - began
         return writer
 
+    @_of_those_left
     def open(self, options: AskOptions | None = None) -> Self:
         """Open everything a question needs; problems with the banks are found before the model is loaded.
 
@@ -121,6 +138,7 @@ class Memory:
         with self._reading():
             return self
 
+    @_of_those_left
     def ask(
         self,
         questions: Sequence[str],
@@ -182,6 +200,7 @@ class Memory:
                 draft.codes,
                 tentative=draft.tentative,
                 items=parts,
+                missing_banks=self.missing_banks,
             )
             for question, draft, named, parts in zip(questions, drafts, map(merged, sources), items, strict=True)
         ]
@@ -201,7 +220,9 @@ class Memory:
             elif writer is None and (reply := reply_to(question)):
                 _, totals, sizes = self.info()
                 none = dict.fromkeys(("search", "answer", "sources"), 0.0)
-                apart[question] = Answer(question, reply, None, (), none, totals, sizes)
+                apart[question] = Answer(
+                    question, reply, None, (), none, totals, sizes, missing_banks=self.missing_banks
+                )
         return apart
 
     def _answer_each(self, line: str, questions: Sequence[str], options: AskOptions) -> Answer:
@@ -211,6 +232,7 @@ class Memory:
             answers.append(answer.with_question(question))
         return joined(line, answers)
 
+    @_of_those_left
     def search(
         self,
         queries: Sequence[str],
@@ -289,10 +311,17 @@ class Memory:
             forget_names(self._log)
         return removed
 
+    @_of_those_left
     def info(self) -> tuple[BankHeader, BankTotals, BankSizes]:
         """The first bank's header; totals and sizes in bytes, summed over the banks. Needs no model."""
         with nullcontext(self._given) if self._given else self._open() as bank, bank.snapshot():
             return bank.header, bank.totals(), bank.sizes()
+
+    @property
+    def missing_banks(self) -> tuple[str, ...]:
+        """Banks of a cluster that the last call was answered without."""
+        bank = self._given or self._banks
+        return bank.missing if bank is not None else ()
 
     def can_stream(self, options: AskOptions) -> bool:
         """Whether an answer can be streamed: it is generated greedily, and cannot be withheld once begun."""
@@ -348,6 +377,8 @@ class Memory:
             raise ConfigError(
                 "Open banks that are read as one cannot be written.", hint="Give the path of one of them."
             )
+        if is_on_cluster(self.paths[0]):
+            raise ConfigError("Banks of a cluster are only read.", hint="Name a bank of this machine first.")
         return self.paths[0]
 
     @contextmanager
@@ -399,6 +430,12 @@ class Memory:
         return self._banks
 
     def _open(self) -> ReadableBank:
+        if any(map(is_on_cluster, self.paths)):
+            from mbc_engine.shards import Shards
+
+            if self._weights is not None:
+                raise ConfigError("Banks of a cluster cannot be weighted.", hint="Leave out --weight.")
+            return Shards(self.paths)
         if len(self.paths) == 1 and self._weights is None:
             return MemoryBank.open(self.paths[0], read_only=True)
         return Banks.open(self.paths, self._weights)

@@ -2,7 +2,7 @@
 
 import re
 from importlib.resources import files
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Final, NamedTuple
 
 import platformdirs
@@ -19,6 +19,14 @@ READ_MODES: Final = {
 MINIMUM_NUMBERS: Final = {"hierarchical": 2, "routed": 1}
 # Each number has only one spelling, so that read modes are equal exactly if their texts are.
 _NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,8}")
+
+
+_MACHINE: Final = re.compile(r"[\w.-]{2,}:")
+
+
+def is_on_cluster(bank: PurePath) -> bool:
+    """Whether a bank is named as MACHINE:/PATH, as files are to scp: it is read by an actor of a Ray cluster."""
+    return len(bank.parts) > 1 and _MACHINE.fullmatch(bank.parts[0]) is not None
 
 
 class ReadMode(NamedTuple):

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mbc_engine.answer import Source, State, TextFrom
+from mbc_engine.names import is_on_cluster
 from mbc_engine.text import (
     Chunk,
     Document,
@@ -262,6 +263,8 @@ class Passages:
         if found is None:
             return self._documents.setdefault(key, (nowhere, None))
         origin, state, document = found
+        if state == "gone" and is_on_cluster(Path(stored.bank)):
+            state = "unknown"  # it may be there
         others = tuple(other.name for other in origins if other != origin)
         source = replace(nowhere, path=origin.source, part=origin.part, state=state, date=origin.date, others=others)
         return self._documents.setdefault(key, (source, document))

@@ -1,10 +1,12 @@
 """Read modes and their errors; how events are written; how long repeated work waits."""
 
+from pathlib import PurePosixPath
+
 import pytest
 
 from mbc_engine.errors import ConfigError
 from mbc_engine.machine import Throttle
-from mbc_engine.names import MINIMUM_NUMBERS, READ_MODES, ReadMode, parse_read_mode
+from mbc_engine.names import MINIMUM_NUMBERS, READ_MODES, ReadMode, is_on_cluster, parse_read_mode
 
 
 @pytest.mark.parametrize("name", READ_MODES)
@@ -17,6 +19,20 @@ def test_read_mode_with_and_without_a_number(name):
     with pytest.raises(ConfigError, match=message) as refused:
         parse_read_mode(f"{name}:{wrong}")
     assert refused.value.hint
+
+
+@pytest.mark.parametrize(
+    ("bank", "expected"),
+    [
+        ("node-2:/data/b.mbc", True),
+        ("10.0.0.7:/b.mbc", True),
+        ("C:/b.mbc", False),
+        ("a:b.mbc", False),
+        ("b/c:/d", False),
+    ],
+)
+def test_banks_of_a_cluster(bank: str, expected: bool) -> None:
+    assert is_on_cluster(PurePosixPath(bank)) is expected
 
 
 WRONG_NUMBERS = ("", "x", "-1", "²", "02", "1.5", "2:3", 5000 * "9")

@@ -75,6 +75,21 @@ def test_chunks_without_lengths_are_documents(scores, cuts, top):
     assert is_like(plain, slow_ranking(documents, top))
 
 
+@given(
+    scores=st.lists(st.sampled_from([NOTHING, -500.0, -1.0, 0.0, 0.5, 0.7, 200.0]), min_size=1, max_size=40),
+    cuts=st.lists(st.integers(1, 39), max_size=6),
+    top=st.integers(1, 12),
+)
+def test_rankings_of_parts_join_to_that_of_all(scores, cuts, top):
+    whole, parts = Ranking(top), []
+    for part in np.split(np.array(scores, np.float32), sorted({cut for cut in cuts if cut < len(scores)})):
+        parts.append(Ranking(top))
+        for block in np.array_split(part, 2):
+            whole.add(block)
+            parts[-1].add(block)
+    assert Ranking(top).join(parts).result() == whole.result()
+
+
 def test_ties_with_documents_left_out():
     # One at 2, then four at 1 of which two blocks bring two each, and one at 0.
     found = in_blocks([[1.0], [0.0], [1.0], [2.0], [1.0], [1.0]], [3], 2)

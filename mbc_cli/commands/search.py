@@ -11,6 +11,7 @@ from mbc_cli.options import JsonOption, memory_command, option
 from mbc_cli.render.answer import (
     highlight_matches,
     language_note,
+    missing_note,
     passage_json,
     shared_words,
     show_source,
@@ -62,12 +63,14 @@ def search(
         raise ConfigError("--files and --json cannot be combined.", hint="With --json, each passage has its path.")
     with memory.open(options):
         (sources,) = memory.search([query], options, top=top, with_text=not files)
+        missing = memory.missing_banks
         note = language_note(query) if memory.model.is_english_only else None
+        note = missing_note(missing) if missing else note
     if files:
         _print_files(sources, ends_with_nul=null)
     elif json:
         passages = [passage_json(query, source) for source in sources]
-        print_json({"query": query, "note": note, "passages": passages})
+        print_json({"query": query, "note": note, "passages": passages, "missing": list(missing)})
     else:
         _print_passages(query, sources, note, with_bank=len(memory.paths) > 1)
 

@@ -153,10 +153,13 @@ def _upstream(typed: str | None, *, remembers: bool, lists_sources: bool) -> "Up
 def _prepare(documents: "ClientDocuments", weights: list[float] | None) -> None:
     from mbc_engine.bank import Banks
     from mbc_engine.bank.database import bytes_at
+    from mbc_engine.names import is_on_cluster
 
     memory = documents.memory
+    if is_on_cluster(memory.paths[0]):
+        raise ConfigError("Documents of clients go into the first bank.", hint="Name one of this machine first.")
     first = 0 if bytes_at(memory.paths[0]) else 1  # it need not exist yet
-    if memory.paths[first:]:
+    if memory.paths[first:] and not any(map(is_on_cluster, memory.paths)):
         Banks.open(memory.paths[first:], None if weights is None else weights[first:]).close()
     memory.model  # noqa: B018  # loaded now
     with status_spinner("Updating the bank from the documents folder"):

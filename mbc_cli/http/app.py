@@ -195,7 +195,8 @@ def show_bank(served: FromState) -> dict[str, Any]:
     memory = served.service.memory
     header, totals, sizes = memory.info()
     model = {"model": header.signature.name, "fingerprint": header.signature.fingerprint}
-    return {"object": "bank", "paths": [*map(str, memory.paths)], **model, **asdict(totals), "sizes": asdict(sizes)}
+    held = {**asdict(totals), "sizes": asdict(sizes), "missing": memory.missing_banks}
+    return {"object": "bank", "paths": [*map(str, memory.paths)], **model, **held}
 
 
 @router.post(

@@ -129,9 +129,16 @@ def language_note(question: str) -> str | None:
     return None if seems_english(question) else _NOT_ENGLISH
 
 
+def missing_note(banks: Sequence[str]) -> str:
+    """A warning that banks of a cluster are left out."""
+    return f"Incomplete: {', '.join(map(sanitise, banks))} did not answer."
+
+
 def answer_note(answer: Answer) -> str | None:
     """A warning if a question to a model that reads passages is in another language, or the answer of another time."""
     question = answer.asked or answer.question
+    if answer.missing_banks:
+        return missing_note(answer.missing_banks)
     return language_note(question) or _time_note(question, answer) if answer.is_extracted else None
 
 
@@ -297,7 +304,7 @@ def answer_json(answer: Answer, banks: Sequence[Path], loading: float) -> dict[s
     though the model is not sure. `items` are its parts, if it has several. `extracted` and `written_by` are null unless
     a chat LM wrote the answer, which may cite `sources` by number; `unsupported` are the sentences of it that are not in
     what they cite; `confidence` is in what was extracted. `asked` is null unless the question
-    was completed in a conversation, `note` unless it does not seem to be in English.
+    was completed in a conversation, `note` unless it does not seem to be in English or `bank.missing` names some.
     """
     confidence = answer.confidence
     return {
@@ -320,6 +327,7 @@ def answer_json(answer: Answer, banks: Sequence[Path], loading: float) -> dict[s
             "documents": answer.totals.documents,
             "chunks": answer.totals.chunks,
             "sizes": asdict(answer.sizes),
+            "missing": list(answer.missing_banks),
         },
     }
 

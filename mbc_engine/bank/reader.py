@@ -1,9 +1,10 @@
 """Reading from one bank or several as one: a bank has one part, its block table, and several have one each."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Self, TypeVar
+from typing import Any, Final, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,10 +34,12 @@ from mbc_engine.errors import BankError
 from mbc_engine.text import Chunk
 
 _T = TypeVar("_T")
+# Results in memory that `kept` keeps.
+_KEPT: Final = 3
 
 
 class ReadableBank(ABC):
-    """What a question can be asked of: a `MemoryBank`, or several as `Banks`.
+    """What a question can be asked of: a `MemoryBank`, several as `Banks`, or those of a cluster as `Shards`.
 
     Chunks are numbered in stored order, across all parts. Their indices are valid only until a bank changes: use one
     `snapshot` for related calls. Use it as a context manager, or `close` it.
@@ -45,6 +48,7 @@ class ReadableBank(ABC):
     header: BankHeader  # of the first part
     _parts: tuple[BlockTable, ...]
     _weights: tuple[float, ...] = (1.0,)  # of each part
+    _kept: tuple[Hashable, OrderedDict[Hashable, Any]] = None, OrderedDict()
 
     @property
     @abstractmethod
@@ -79,6 +83,32 @@ class ReadableBank(ABC):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """The names of banks that do not answer, and whose documents are therefore left out."""
+        return ()
+
+    def each(self, work: Callable[..., _T], *arguments: Sequence[Any]) -> list[_T]:
+        """What `work` returns for each bank that is read on its own, in stored order; here, for this one.
+
+        It gets the bank, and one of each of the `arguments`. Banks of a cluster are given to it where their files are,
+        all at once, so it and what it returns are pickled.
+        """
+        return [work(self, *own) for own in zip(*arguments, strict=True)] if arguments else [work(self)]
+
+    def kept(self, key: Hashable, make: Callable[[], _T]) -> _T:
+        """What `make` returns, or has returned for this key not long ago, while the bank has not changed."""
+        version = self.version()
+        if self._kept[0] != version:
+            self._kept = version, OrderedDict()
+        made = self._kept[1]
+        if key not in made:
+            made[key] = make()
+        made.move_to_end(key)
+        if len(made) > _KEPT:
+            made.popitem(last=False)
+        return cast("_T", made[key])
 
     @property
     def is_weighted(self) -> bool:

@@ -11,12 +11,12 @@ SQuAD paragraphs ranks first for 80% of the questions; with address codes alone,
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import cached_property, reduce
+from functools import cached_property, partial, reduce
 from itertools import chain
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,7 @@ from mbc_engine.bank import Codes, ReadableBank, Selection
 from mbc_engine.bank.search import plain_texts
 from mbc_engine.bank.words import content_words, matcher, number_of
 from mbc_engine.errors import BankError, ModelError
-from mbc_engine.ranking import Hit, Ranking, chunk_weights, log_of
+from mbc_engine.ranking import Hit, Ranking, log_weights
 from mbc_engine.sources import Passages
 from mbc_engine.text.dates import Period, period_in
 
@@ -130,31 +130,42 @@ class Address:
         return matrix
 
 
+Term = int | Period  # a word by its number, or a time that documents are of
+Weighting = tuple[Selection, float]  # and the log of the largest weight
+
+
 class Scope:
-    """The part of one or more banks that is searched, in one snapshot of them."""
+    """The part of one or more banks that is searched, in one snapshot of them.
+
+    Every read of many chunks is the work of one bank, below; here is what it adds up to.
+    """
 
     def __init__(self, address: Address, bank: ReadableBank, selection: Selection | None = None) -> None:
         self.bank, self._address = bank, address
-        self._log_weights: NDArray[np.float32] | None = None
-        self._of_period: dict[Period, NDArray[np.int64]] = {}
         selection = selection or Selection()
+        self._weighting: Weighting | None = None
         if bank.is_weighted or not selection.is_everything:
-            self._log_weights = log_of(chunk_weights(bank, selection))
+            self._weighting = selection, max(bank.each(partial(_peak, selection)))
+
+    @cached_property
+    def _sizes(self) -> list[int]:
+        """How many chunks of each bank are searched."""
+        return self.bank.each(partial(_size, self._weighting))
 
     def __len__(self) -> int:
-        if self._log_weights is None:
-            return self.bank.totals().chunks
-        return int(np.isfinite(self._log_weights).sum())
+        return sum(self._sizes)
 
     def sample(self, size: int) -> Codes:
         """The codes of at most `size` chunks, [n, tokens, 1]: of all, or of runs of neighbours, which share blocks."""
-        weights = self._log_weights
-        chunks = np.arange(self.bank.totals().chunks) if weights is None else np.flatnonzero(np.isfinite(weights))
-        if len(chunks) > size:
+        chunks = np.arange(min(len(self), size))
+        if len(self) > size:
             run = size // _RUNS
-            starts = np.linspace(0, len(chunks) - run, _RUNS).astype(np.int64)
-            chunks = chunks[(starts[:, None] + np.arange(run)).ravel()]
-        return self.bank.codes_at(chunks)
+            starts = np.linspace(0, len(self) - run, _RUNS).astype(np.int64)
+            chunks = (starts[:, None] + np.arange(run)).ravel()
+        ends = np.cumsum(self._sizes)
+        holders = np.searchsorted(ends, chunks, side="right")
+        own = [chunks[holders == at] - end + size for at, (end, size) in enumerate(zip(ends, self._sizes, strict=True))]
+        return np.concatenate(self.bank.each(partial(_codes, self._weighting), own))
 
     @cached_property
     def whitening(self) -> NDArray[np.float32]:
@@ -164,40 +175,31 @@ class Scope:
         """The lookup tables of questions, from unit sentence vectors [B, E]: [B, tokens, num_codes]."""
         return self._address.tables(self._address.of_questions(sentence_vectors), self.whitening)
 
-    def words(self, questions: Sequence[str], weight: float) -> list[list[tuple[NDArray[np.int64], float]]]:
-        """For each question, the chunks that contain each of its words, and what that adds to their log shares.
+    def words(self, questions: Sequence[str], weight: float) -> list[list[tuple[Term, float]]]:
+        """For each question, its words that the bank has, and what each adds to the log shares of its chunks.
 
         This is the word's inverse document frequency in the bank (Spärck Jones, 1972), times the weight; more in a query
         of one or two words, which says nothing else.
         """
         words = [sorted(set(map(number_of, content_words(question)))) for question in questions]
-        numbers = sorted(set().union(*words)) if weight else []
+        numbers = tuple(sorted(set().union(*words))) if weight else ()
         total = self.bank.totals().chunks + 1
+        counts = np.sum(self.bank.each(partial(_counts, numbers)), 0).tolist() if numbers else []
         scores = {
-            number: (chunks, weight * math.log(total / (len(chunks) + 0.5)))
-            for number, chunks in zip(numbers, self.bank.chunks_with(numbers), strict=True)
+            number: weight * math.log(total / (count + 0.5)) for number, count in zip(numbers, counts, strict=True)
         }
         return [
-            [
-                (chunks, score * _emphasis(question))
-                for chunks, score in (scores[number] for number in numbers_of if number in scores)
-            ]
+            [(number, scores[number] * _emphasis(question)) for number in numbers_of if number in scores]
             for question, numbers_of in zip(questions, words, strict=True)
         ]
 
-    def dated(self, question: str, weight: float) -> list[tuple[NDArray[np.int64], float]]:
+    def dated(self, question: str, weight: float) -> list[tuple[Term, float]]:
         """As `words`, for the time that a question names: the chunks of documents of that time count as having it."""
         period, total = period_in(question), self.bank.totals().chunks
         if period is None or not weight or not self.bank.header.keeps_origins or total > _MOST_DATED:
             return []
-        if period not in self._of_period:
-            first, last = period.span
-            logs: list[NDArray[np.float64]] = [np.empty(0)]
-            with suppress(BankError):  # another bank keeps no dates
-                logs += self.bank.log_weights(Selection(since=first, as_of=last))
-            self._of_period[period] = np.flatnonzero(np.isfinite(np.concatenate(logs)))
-        chunks = self._of_period[period]
-        return [(chunks, _DATE_WORDS * weight * math.log((total + 1) / (len(chunks) + 0.5)))] if len(chunks) else []
+        (count,) = np.sum(self.bank.each(partial(_counts, (period,))), 0).tolist()
+        return [(period, _DATE_WORDS * weight * math.log((total + 1) / (count + 0.5)))] if count else []
 
     def search(
         self, questions: Sequence[str], vectors: NDArray[np.float32], top: int, weight: float
@@ -215,45 +217,119 @@ class Scope:
             for question, hits in zip(questions, found, strict=True)
         ]
 
-    def _alike(self, words: Sequence[tuple[NDArray[np.int64], float]]) -> int:
+    def _alike(self, words: Sequence[tuple[Term, float]]) -> int:
         """How many chunks have to be compared to tell those that have all words of a query apart, within reason."""
-        having = [chunks for chunks, _ in words]
-        return min(max(_CHECKED, len(reduce(np.intersect1d, having)) if having else 0), _MOST_CHECKED)
+        alike = sum(self.bank.each(partial(_having_all, tuple(term for term, _ in words))))
+        return min(max(_CHECKED, alike), _MOST_CHECKED)
 
     def looked_up(self, query: str, hits: Sequence[Hit], passages: Passages) -> list[Hit]:
         """The hits of a query of few words, but several, as `checked` if only a language model can decode some texts.
 
         Only the first few that have all its words are looked up.
         """
-        having = [set(chunks.tolist()) for chunks, _ in self.words([query], 1.0)[0]] if _emphasis(query) > 1 else []
-        if len(having) <= 1 or None not in plain_texts(self.bank, [hit.chunk for hit in hits]):
+        numbers = sorted(set(map(number_of, content_words(query)))) if _emphasis(query) > 1 else []
+        if len(numbers) <= 1 or None not in plain_texts(self.bank, [hit.chunk for hit in hits]):
             return list(hits)
+        having = [set(chunks.tolist()) for chunks in self.bank.chunks_with(numbers)]
         alike = [hit.chunk for hit in hits if all(hit.chunk in chunks for chunks in having)]
         texts = {chunk: source.passage or "" for chunk, source in passages.of(alike[:_LOOKED_UP]).items()}
         return checked(query, hits, [texts.get(hit.chunk, "") for hit in hits])
 
     def best(
-        self, tables: NDArray[np.float32], top: int, words: Sequence[Sequence[tuple[NDArray[np.int64], float]]] = ()
+        self, tables: NDArray[np.float32], top: int, words: Sequence[Sequence[tuple[Term, float]]] = ()
     ) -> list[list[Hit]]:
         """The best chunks for each question by codes and `words`, with their documents, in one scan of the bank."""
-        rankings, start = [Ranking(top) for _ in tables], 0
-        lengths: list[NDArray[np.int64]] = [np.empty(0, np.int64)]
-        for sums, block_lengths in self.bank.scan(tables[:, :, None]):
-            end = start + sums.shape[1]
-            for scores, matches in zip(sums, words, strict=False):
-                for chunks, added in matches:
-                    first, last = np.searchsorted(chunks, (start, end))
-                    scores[chunks[first:last] - start] += np.float32(added)
-            scores = sums if self._log_weights is None else sums + self._log_weights[start:end]
-            for ranking, log_scores in zip(rankings, scores, strict=True):
-                ranking.add(log_scores)
-            start = end
-            lengths.append(block_lengths)
-        ends = np.cumsum(np.concatenate(lengths))
+        found = self.bank.each(partial(_best, self._weighting, tables, top, words))
+        chunks = documents = 0
+        document_of: dict[int, int] = {}
+        for own in found:
+            document_of |= {chunks + chunk: documents + document for chunk, document in own.document_of.items()}
+            chunks, documents = chunks + own.chunks, documents + own.documents
         return [
-            [replace(hit, document=int(np.searchsorted(ends, hit.chunk, side="right"))) for hit in ranking.result()]
-            for ranking in rankings
+            [replace(hit, document=document_of[hit.chunk]) for hit in Ranking(top).join(rankings).result()]
+            for rankings in zip(*(own.rankings for own in found), strict=True)
         ]
+
+
+class _Found(NamedTuple):
+    """The best chunks of one bank for each question, the documents that these are in, and how much the bank holds."""
+
+    rankings: list[Ranking]
+    document_of: dict[int, int]
+    chunks: int
+    documents: int
+
+
+def _best(
+    weighting: Weighting | None,
+    tables: NDArray[np.float32],
+    top: int,
+    words: Sequence[Sequence[tuple[Term, float]]],
+    bank: ReadableBank,
+) -> _Found:
+    rankings, start = [Ranking(top) for _ in tables], 0
+    having = _having(bank, {term for own in words for term, _ in own})
+    logs = None if weighting is None else _log_weights(bank, weighting[0]) - np.float32(weighting[1])
+    lengths: list[NDArray[np.int64]] = [np.empty(0, np.int64)]
+    for sums, block_lengths in bank.scan(tables[:, :, None]):
+        end = start + sums.shape[1]
+        for scores, own in zip(sums, words, strict=False):
+            for term, added in own:
+                first, last = np.searchsorted(having[term], (start, end))
+                scores[having[term][first:last] - start] += np.float32(added)
+        scores = sums if logs is None else sums + logs[start:end]
+        for ranking, log_scores in zip(rankings, scores, strict=True):
+            ranking.add(log_scores)
+        start = end
+        lengths.append(block_lengths)
+    ends = np.cumsum(np.concatenate(lengths))
+    chunks = np.unique(np.concatenate([ranking.chunks for ranking in rankings]))
+    document_of = dict(zip(chunks.tolist(), np.searchsorted(ends, chunks, side="right").tolist(), strict=True))
+    return _Found(rankings, document_of, start, len(ends))
+
+
+def _having(bank: ReadableBank, terms: Iterable[Term]) -> dict[Term, NDArray[np.int64]]:
+    """The chunks of a bank that have each term; they are looked up twice, to be counted and in the scan."""
+    having: dict[Term, NDArray[np.int64]] = {}
+    if numbers := tuple(sorted({term for term in terms if isinstance(term, int)})):
+        having |= zip(numbers, bank.kept(("words", numbers), partial(bank.chunks_with, numbers)), strict=True)
+    return having | {term: bank.kept(term, partial(_of, bank, term)) for term in terms if isinstance(term, Period)}
+
+
+def _of(bank: ReadableBank, period: Period) -> NDArray[np.int64]:
+    first, last = period.span
+    logs: list[NDArray[np.float64]] = [np.empty(0)]
+    with suppress(BankError):  # another bank keeps no dates
+        logs += bank.log_weights(Selection(since=first, as_of=last))
+    return np.flatnonzero(np.isfinite(np.concatenate(logs)))
+
+
+def _counts(terms: Sequence[Term], bank: ReadableBank) -> list[int]:
+    having = _having(bank, terms)
+    return [len(having[term]) for term in terms]
+
+
+def _having_all(terms: Sequence[Term], bank: ReadableBank) -> int:
+    return len(reduce(np.intersect1d, _having(bank, terms).values())) if terms else 0
+
+
+def _log_weights(bank: ReadableBank, selection: Selection) -> NDArray[np.float32]:
+    return bank.kept(("weights", selection), partial(log_weights, bank, selection))
+
+
+def _peak(selection: Selection, bank: ReadableBank) -> float:
+    return float(_log_weights(bank, selection).max(initial=np.finfo(np.float32).min))
+
+
+def _size(weighting: Weighting | None, bank: ReadableBank) -> int:
+    chunks = bank.totals().chunks
+    return chunks if weighting is None else int(np.isfinite(_log_weights(bank, weighting[0])).sum())
+
+
+def _codes(weighting: Weighting | None, bank: ReadableBank, chunks: NDArray[np.int64]) -> Codes:
+    if weighting is not None:
+        chunks = np.flatnonzero(np.isfinite(_log_weights(bank, weighting[0])))[chunks]
+    return bank.codes_at(chunks)
 
 
 def checked(question: str, hits: Sequence[Hit], texts: Sequence[str | None]) -> list[Hit]:

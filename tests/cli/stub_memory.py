@@ -90,6 +90,10 @@ class StubMemory:
         self._begin()
         return SimpleNamespace(name=self.made_with["llm"] or "SmolLM2")
 
+    @property
+    def missing_banks(self) -> tuple[str, ...]:
+        return ()
+
     def open(self, options: AskOptions | None = None) -> Self:
         self._begin()
         self.is_open = True

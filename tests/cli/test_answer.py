@@ -160,6 +160,15 @@ def test_a_question_in_another_language_gets_a_note(capsys):
     assert capsys.readouterr().err == ""
 
 
+def test_an_answer_without_some_banks_says_so(capsys):
+    made = replace(answer("Aalen"), missing_banks=("b:/1.mbc", "c:/2.mbc"))
+    details = answer_json(made, [], 0.0)
+    assert details["bank"]["missing"] == ["b:/1.mbc", "c:/2.mbc"]
+    show_answer(made)
+    assert capsys.readouterr().err.split() == details["note"].split()
+    assert details["note"] == "Incomplete: b:/1.mbc, c:/2.mbc did not answer."
+
+
 @pytest.mark.parametrize(
     ("question", "passage", "day", "is_noted"),
     [
@@ -216,6 +225,7 @@ def test_json_of_an_answer():
             "documents": 2,
             "chunks": 2,
             "sizes": {"codes": 54, "words": 40, "texts": 60, "codebook": 4096, "file": 8192},
+            "missing": [],
         },
     }
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from mbc_engine import Selection, ingest, open_bank
+from mbc_engine.bank import ReadableBank
 from mbc_engine.mini.retrieval import Scope, by_document
 from mbc_engine.ranking import Hit
 
@@ -68,6 +69,7 @@ def test_sample_of_a_small_bank(tiny: Any, story: Path, tmp_path: Path) -> None:
 def test_sample_of_a_large_bank_is_runs_of_neighbours() -> None:
     class Large:
         is_weighted = False
+        each = ReadableBank.each
 
         def totals(self) -> SimpleNamespace:
             return SimpleNamespace(chunks=1000)

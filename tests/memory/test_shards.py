@@ -1,0 +1,143 @@
+"""Banks of a Ray cluster: the same answers as in one process, and those of the rest if an actor ends."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import ray
+
+from mbc_engine import Memory, Selection, ingest, open_bank
+from mbc_engine.answer import Source
+from mbc_engine.errors import BankError, ConfigError
+from mbc_engine.ingestion.ray import connected
+from mbc_engine.shards import Shards
+
+pytestmark = [
+    pytest.mark.ray,
+    pytest.mark.slow,
+    pytest.mark.xdist_group("ray"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning:ray"),
+    pytest.mark.filterwarnings("ignore::FutureWarning:ray"),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+]
+
+QUESTIONS = ["Who moved to Haifa?", "amber harbour", "When did Irene leave?", "Who was there in March 2021?"]
+OPTIONS = ({}, {"selection": Selection(exclude=("*3.txt",))}, {"selection": Selection(half_life=30.0)})
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cluster() -> Iterator[None]:
+    with connected():
+        yield
+
+
+@pytest.fixture(scope="module")
+def model(tiny: Any) -> Any:
+    return tiny.retriever_reader("Haifa")
+
+
+@pytest.fixture(scope="module")
+def paths(model: Any, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Three banks, and one that holds the same documents in the same order."""
+    folder, texts = (
+        tmp_path_factory.mktemp("banks"),
+        ("Ada moved to Haifa.", "An amber light, a harbour.", "Irene left."),
+    )
+    for bank in ("0", "1", "2"):
+        (folder / bank).mkdir()
+        for number in range(5):
+            text = f"{texts[number % 3]} Story {bank}{number}.\n" * (1 + number)
+            (folder / bank / f"2021-03-{number + 10}-{number}.txt").write_text(text)
+    names = {"0": ["0"], "1": ["1"], "2": ["2"], "all": ["0", "1", "2"]}
+    for name, parts in names.items():
+        with open_bank(model, folder / f"{name}.mbc") as bank:
+            for part in parts:
+                list(ingest(model, bank, [folder / part]))
+    return [folder / f"{name}.mbc" for name in names]
+
+
+def on_cluster(path: Path) -> Path:
+    return Path(f"localhost:{path}")
+
+
+def results(memory: Memory, **options: Any) -> Any:
+    """Answers and passages, whatever the banks are called."""
+    answers = memory.ask(QUESTIONS, with_codes=True, **options)
+    found = [
+        [replace(source, bank="") for source in sources]
+        for sources in ([*(answer.sources for answer in answers), *memory.search(QUESTIONS, top=9, **options)])
+    ]
+    return [(answer.text, answer.confidence, answer.totals, answer.missing_banks) for answer in answers], found
+
+
+def rounded(found: list[list[Source]]) -> list[list[Source]]:
+    return [[replace(source, share=round(source.share, 6)) for source in sources] for sources in found]
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_answers_are_those_of_one_process(model: Any, paths: list[Path], options: dict[str, Any]) -> None:
+    with (
+        Memory([on_cluster(paths[0]), paths[1], on_cluster(paths[2])], model) as memory,
+        Memory(paths[:3], model) as here,
+    ):
+        assert results(memory, **options) == results(here, **options)
+        assert memory.info()[1] == here.info()[1]
+        (source,) = memory.search(["Irene left. Story 22."], top=1)[0]
+    assert source.bank in map(str, (on_cluster(paths[0]), paths[1], on_cluster(paths[2])))
+
+
+def test_answers_are_those_of_one_bank(model: Any, paths: list[Path]) -> None:
+    with Memory(list(map(on_cluster, paths[:3])), model) as memory, Memory(paths[3], model) as one:
+        (answers, found), (expected, found_in_one) = results(memory), results(one)
+    assert [answer[0] for answer in answers] == [answer[0] for answer in expected]
+    assert rounded(found) == rounded(found_in_one)  # blocks, whose weights are summed, begin elsewhere
+
+
+def test_the_rest_answers_if_an_actor_ends(model: Any, paths: list[Path]) -> None:
+    shards = Shards(list(map(on_cluster, paths[:3])))
+    with shards, Memory(shards, model) as memory, Memory([paths[0], paths[2]], model) as rest:
+        memory.ask(QUESTIONS)
+        ray.kill(shards._actors[str(on_cluster(paths[1]))])
+        answers, found = results(memory)
+        of_rest, found_in_rest = results(rest)
+        missing = (str(on_cluster(paths[1])),)
+        assert (answers, found) == ([(*answer[:3], missing) for answer in of_rest], found_in_rest)
+        for name in list(shards._actors):
+            ray.kill(shards._actors[name])
+        with pytest.raises(BankError, match="No actor answers"):
+            memory.search(QUESTIONS)
+
+
+def test_a_machine_that_is_not_there(model: Any, paths: list[Path]) -> None:
+    with Memory([Path("nowhere:/b.mbc"), on_cluster(paths[0])], model) as memory, Memory(paths[0], model) as here:
+        (answer,), (expected,) = memory.ask(QUESTIONS[:1]), here.ask(QUESTIONS[:1])
+        assert (answer.missing_banks, memory.missing_banks) == (("nowhere:/b.mbc",),) * 2
+        assert answer.text == expected.text
+    with pytest.raises(BankError, match="No bank at /no"), Memory(Path("localhost:/no.mbc"), model) as memory:
+        memory.open()
+    with pytest.raises(ConfigError, match="weighted"), Memory([on_cluster(paths[0])], model, weights=[2]) as memory:
+        memory.open()
+    with pytest.raises(ConfigError, match="only read"), suppress(StopIteration):
+        next(iter(Memory(on_cluster(paths[0]), model).add([paths[0]])))
+
+
+def test_changes_are_seen_and_a_snapshot_holds(model: Any, paths: list[Path], tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("Hugo won.")
+    bank_path = tmp_path / "b.mbc"
+    with open_bank(model, bank_path) as bank:
+        list(ingest(model, bank, [tmp_path / "a.txt"]))
+        with Shards([on_cluster(paths[0]), on_cluster(bank_path)]) as shards:
+            before, version = shards.totals().documents, shards.version()
+            with shards.snapshot():
+                (tmp_path / "b.txt").write_text("Hugo lost.")
+                list(ingest(model, bank, [tmp_path / "b.txt"]))
+                assert shards.totals().documents == before
+            assert shards.totals().documents == before + 1
+            assert shards.version() != version
+            assert not shards.is_replaced()
+            (tmp_path / "a.txt").unlink()
+            (found,) = Memory(shards, model).search(["Hugo won."], top=1)
+            assert [(source.state, source.passage) for source in found] == [("unknown", "Hugo won.")]
