@@ -74,11 +74,11 @@ def test_what_cannot_be_used_is_an_error(tmp_path, name, content, message):
 class _Blocks(io.BytesIO):
     """A stream whose bytes arrive block by block."""
 
-    def __init__(self, *blocks: bytes) -> None:
+    def __init__(self, *blocks):
         super().__init__()
         self._blocks = iter(blocks)
 
-    def read1(self, size: int = -1) -> bytes:
+    def read1(self, size=-1):
         return next(self._blocks, b"")
 
 

@@ -1,15 +1,11 @@
 """Tiny base LMs, a small suite of made-up people who moved, and results made up by hand."""
 
-from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from mbc_engine.config import RetrieverReaderSettings
-from mbc_engine.datasets.layout import QAExample
-from mbc_engine.evaluation.report import CellReport, Report, build_report, cell_report
+from mbc_engine.evaluation.report import build_report, cell_report
 from mbc_engine.evaluation.results import (
     CodeUsage,
     Cost,
@@ -23,21 +19,19 @@ from mbc_engine.evaluation.running import environment
 from mbc_engine.evaluation.statistics import Interval
 from mbc_engine.evaluation.suite import Base, Dataset, Suite
 from mbc_engine.events import StageFinished, StageSkipped
-from mbc_engine.lm.base import BaseLM, load_base
+from mbc_engine.lm.base import load_base
 from mbc_engine.lm.bert import Bert
-from mbc_engine.mini.model import RetrieverReader, build
+from mbc_engine.mini.model import build
 from mbc_engine.mini.span_reader import SpanReader
 from tests.conftest import write_log, write_questions
 from tests.finder import random_head
 
-Predict = Callable[..., list[Prediction]]
-ResultsOf = Callable[[Sequence[Prediction]], MethodResults]
 BASE = Base(name="tiny", title="Tiny LM", model="tiny")
 DATASET = Dataset(name="quiz", title="Quiz", test="quiz.jsonl")
 ORIGIN = {"title": "t", "date": "", "command": "", "seed": 0, "environments": (), "settings": {}}
 
 
-def _predict(right: int, questions: int, *, text: str = "answer", names_sources: bool = False) -> list[Prediction]:
+def _predict(right, questions, *, text="answer", names_sources=False):
     """Predictions for questions about as many documents: the first `right` are correct, the others unanswered."""
     return [
         Prediction(
@@ -55,7 +49,7 @@ def _predict(right: int, questions: int, *, text: str = "answer", names_sources:
     ]
 
 
-def _results(predictions: Sequence[Prediction]) -> MethodResults:
+def _results(predictions):
     """Figures with an interval of two points on either side."""
     share = 100 * sum(one.exact_match for one in predictions) / len(predictions)
     figure = Interval(share, max(0.0, share - 2), share + 2)
@@ -68,32 +62,30 @@ def _results(predictions: Sequence[Prediction]) -> MethodResults:
 
 
 @pytest.fixture
-def predict() -> Predict:
+def predict():
     return _predict
 
 
 @pytest.fixture
-def results_of() -> ResultsOf:
+def results_of():
     return _results
 
 
 @pytest.fixture
-def cell_of() -> Callable[..., CellReport]:
+def cell_of():
     """The report of a cell. The methods asked for are those with results unless given."""
 
-    def cell(
-        methods: dict[str, MethodResults], code_usage: CodeUsage | None = None, asked: Sequence[str] | None = None
-    ) -> CellReport:
+    def cell(methods, code_usage=None, asked=None):
         return cell_report(BASE, DATASET, methods, [*methods] if asked is None else asked, (), code_usage)
 
     return cell
 
 
 @pytest.fixture
-def report_of(cell_of: Callable[..., CellReport]) -> Callable[..., Report]:
+def report_of(cell_of):
     """The report of one cell: `report_of(mbc=..., mbc_shuffled_codes=...)`."""
 
-    def report(**methods: MethodResults) -> Report:
+    def report(**methods):
         named = {name.replace("_", "-"): results for name, results in methods.items()}
         return build_report(ORIGIN, [cell_of(named)])
 
@@ -101,10 +93,10 @@ def report_of(cell_of: Callable[..., CellReport]) -> Callable[..., Report]:
 
 
 @pytest.fixture
-def published(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+def published(monkeypatch):
     """Makes the paper report these figures of methods for the cell."""
 
-    def publish(**scores: dict[str, Any]) -> None:
+    def publish(**scores):
         monkeypatch.setattr(
             "mbc_engine.evaluation.methods.published_scores", lambda _base, _dataset, method: scores.get(method)
         )
@@ -112,8 +104,8 @@ def published(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     return publish
 
 
-def retention_of(first: int, kept: float) -> tuple[Measurement, ...]:
-    def step(documents: int, f1: float, retained: float) -> Measurement:
+def retention_of(first, kept):
+    def step(documents, f1, retained):
         exact_match, found = Interval(10.0, 10.0, 10.0), Interval(f1, f1, f1)
         cost = Cost(documents, 0.1, 0.2, 20 * documents, 10 * documents)
         scores = QuestionScores(2, exact_match, found, 0.0, None, None)
@@ -123,10 +115,10 @@ def retention_of(first: int, kept: float) -> tuple[Measurement, ...]:
 
 
 @pytest.fixture
-def make_experiment(tmp_path: Path) -> Callable[..., ExperimentFolder]:
+def make_experiment(tmp_path):
     """An experiment's folder: MBC and its controls, fine-tuning with a rate, one stage skipped and one done later."""
 
-    def make(name: str = "run", *, right: int = 60, questions: int = 120, title: str = "A quiz") -> ExperimentFolder:
+    def make(name="run", *, right=60, questions=120, title="A quiz"):
         folder = ExperimentFolder(tmp_path / name)
         settings = {
             "title": title,
@@ -169,12 +161,12 @@ def make_experiment(tmp_path: Path) -> Callable[..., ExperimentFolder]:
 
 
 @pytest.fixture(params=["llama"])
-def base(request: pytest.FixtureRequest, tiny: Any) -> BaseLM:
+def base(request, tiny):
     return load_base(str(tiny.bases[request.param]))
 
 
 @pytest.fixture
-def settings(tiny: Any, tmp_path: Path, examples: Callable[[int], list[QAExample]]) -> Callable[..., Suite]:
+def settings(tiny, tmp_path, examples):
     """Settings of a tiny experiment, with changes: `settings(methods=["mbc"])`."""
     preset = tmp_path / "tiny.toml"
     preset.write_text(tiny.config("gpt2", "bert", "model.routing=true", "training.epochs=1").to_toml())
@@ -201,14 +193,14 @@ def settings(tiny: Any, tmp_path: Path, examples: Callable[[int], list[QAExample
         "camels": {"steps": 1, "inner_documents": 2, "inner_batches": 1},
     }
 
-    def make(**changes: Any) -> Suite:
+    def make(**changes):
         return Suite.model_validate({**given, **changes})
 
     return make
 
 
 @pytest.fixture
-def reader(tiny: Any) -> RetrieverReader:
+def reader(tiny):
     """A retriever-reader whose encoder and reader are tiny and not trained."""
     name = str(tiny.encoders["bert"])
     settings = RetrieverReaderSettings.model_validate(

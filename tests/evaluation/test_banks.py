@@ -1,8 +1,5 @@
 """Methods with a bank: their sources are documents of the stream, and their sizes are real ones."""
 
-from pathlib import Path
-from typing import Any
-
 import pytest
 import torch
 from safetensors.torch import save_file
@@ -11,24 +8,23 @@ from mbc_engine import ingest, open_bank
 from mbc_engine.errors import ModelError
 from mbc_engine.evaluation.banks import MemoryMethod, RetrieveAndRead
 from mbc_engine.evaluation.methods import Footprint, MethodAnswer
-from mbc_engine.mini.model import RetrieverReader
 
 VECTORS = ("model.quantised=false", "model.lora.layers=0")
 CODES = ("model.routing=true", "model.codebook={ codes = 8, per_position = true }")
 
 
-def mac(model: Any, **options: Any) -> MemoryMethod:
+def mac(model, **options):
     return MemoryMethod(model, keeps_codes=False, **options)
 
 
 @pytest.fixture(params=["codes", "vectors"])
-def method(request: pytest.FixtureRequest, tiny: Any) -> MemoryMethod:
+def method(request, tiny):
     if request.param == "codes":
         return MemoryMethod(tiny.model("gpt2", "bert", *CODES), read_mode="routed:2")
     return mac(tiny.model("gpt2", "bert", "model.routing=true", *VECTORS), read_mode="routed:2")
 
 
-def test_sources_are_five_places_in_the_stream(method: MemoryMethod, examples: Any) -> None:
+def test_sources_are_five_places_in_the_stream(method, examples):
     long = " ".join(one.text for one in examples(12))  # several chunks
     assert len(method._model.documents.chunker(long)) > 1
     method.adapt([long, " \n", *(one.text for one in examples(5))])
@@ -38,7 +34,7 @@ def test_sources_are_five_places_in_the_stream(method: MemoryMethod, examples: A
         assert set(reply.sources) <= {0, 2, 3, 4, 5, 6}
 
 
-def test_footprint_of_codes_is_the_bank_file(tiny: Any, examples: Any, tmp_path: Path) -> None:
+def test_footprint_of_codes_is_the_bank_file(tiny, examples, tmp_path):
     model = tiny.model()
     texts = [one.text for one in examples(50)] + [" ".join(one.text for one in examples(30))]
     for number, text in enumerate(texts):
@@ -56,7 +52,7 @@ def test_footprint_of_codes_is_the_bank_file(tiny: Any, examples: Any, tmp_path:
     assert sizes.codebook < empty <= sizes.file
 
 
-def test_vectors_take_what_a_file_of_them_takes(tiny: Any, examples: Any, tmp_path: Path) -> None:
+def test_vectors_take_what_a_file_of_them_takes(tiny, examples, tmp_path):
     model = tiny.model("gpt2", "bert", *VECTORS)
     method, texts = mac(model), [one.text for one in examples(7)]
     assert method.footprint() == Footprint(0, paper_row=4 * 32 * 4)
@@ -67,7 +63,7 @@ def test_vectors_take_what_a_file_of_them_takes(tiny: Any, examples: Any, tmp_pa
     assert 0 < (tmp_path / "vectors.safetensors").stat().st_size - method.footprint().on_disk < 120
 
 
-def test_vectors_are_read_as_they_are(tiny: Any, examples: Any) -> None:
+def test_vectors_are_read_as_they_are(tiny, examples):
     """One document in memory, against the aggregator over its own vectors."""
     model = tiny.model("gpt2", "bert", *VECTORS)
     text, question = examples(1)[0].text, examples(1)[0].question
@@ -79,7 +75,7 @@ def test_vectors_are_read_as_they_are(tiny: Any, examples: Any) -> None:
     assert method.answer([question]) == [MethodAnswer(answers[0], (0,))]
 
 
-def test_a_model_without_codes_is_no_mbc(tiny: Any) -> None:
+def test_a_model_without_codes_is_no_mbc(tiny):
     with pytest.raises(ModelError, match="makes no codes"):
         MemoryMethod(tiny.model("gpt2", "bert", *VECTORS))
 
@@ -87,7 +83,7 @@ def test_a_model_without_codes_is_no_mbc(tiny: Any) -> None:
 DOCUMENTS = ["Ada moved to Aalen in the spring.", "   ", "Hugo moved to Haifa.", "The river rose, the bridge held."]
 
 
-def test_answer_names_its_document_first(reader: RetrieverReader) -> None:
+def test_answer_names_its_document_first(reader):
     method = RetrieveAndRead(reader)
     method.adapt(DOCUMENTS)
     for reply in method.answer(["Where did Hugo move?", "What held?"]):
@@ -97,7 +93,7 @@ def test_answer_names_its_document_first(reader: RetrieverReader) -> None:
         assert reply.text in DOCUMENTS[reply.sources[0]]
 
 
-def test_without_documents_there_is_no_answer(reader: RetrieverReader) -> None:
+def test_without_documents_there_is_no_answer(reader):
     method = RetrieveAndRead(reader)
     method.adapt(["", " "])
     (reply,) = method.answer(["Where did Ada move?"])

@@ -3,14 +3,11 @@
 import os
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
-from mbc_engine import Confidence, QAExample, calibrate, load_model
+from mbc_engine import Confidence, calibrate, load_model
 from mbc_engine.config import ConfidenceSettings
 from mbc_engine.errors import DataError, ModelError
 from mbc_engine.evaluation.calibrate import require_enough, require_writable, roc_auc, settings_of, store
@@ -27,29 +24,29 @@ class Oracle:
     It errs in the questions about some names, where its gains are the wrong way round.
     """
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, errs: Sequence[str] = ()) -> None:
+    def __init__(self, monkeypatch, errs=()):
         self.errs = errs
-        self.banks: list[list[str]] = []
-        self.asked: list[tuple[str, bool]] = []
-        self.readers: list[object] = []
+        self.banks = []
+        self.asked = []
+        self.readers = []
         monkeypatch.setattr("mbc_engine.evaluation.calibrate.memorise_documents", self.memorise)
 
-    def memorise(self, model: "Oracle", texts: list[str]) -> tuple[list[str], None]:
+    def memorise(self, model, texts):
         self.banks.append(texts)
         return texts, None
 
-    def reader(self) -> object:
+    def reader(self):
         self.readers.append(object())
         return self.readers[-1]
 
-    def read(self, questions: Sequence[str], memory: list[str], *, top: int, reader: object) -> list[str]:
+    def read(self, questions, memory, *, top, reader):
         assert self.readers == [reader]  # made once and kept: each projects the codebook anew
         return memory
 
-    def generate_answers(self, reading: list[str], questions: Sequence[str]) -> list[str]:
+    def generate_answers(self, reading, questions):
         return [f"about {question}" for question in questions]
 
-    def memory_gains(self, reading: list[str], questions: Sequence[str], answers: Sequence[str]) -> list[float]:
+    def memory_gains(self, reading, questions, answers):
         assert answers == self.generate_answers(reading, questions)
         gains = []
         for name in (question.split()[2] for question in questions):
@@ -59,16 +56,13 @@ class Oracle:
         return gains
 
 
-Examples = Callable[[int], list[QAExample]]
-
-
-def calibrated(model: Any, examples: list[QAExample], **options: Any) -> Calibrated:
+def calibrated(model, examples, **options):
     *_, last = calibrate(model, examples, **options)
     assert isinstance(last, Calibrated)
     return last
 
 
-def test_questions_are_asked_with_and_without_document(monkeypatch: pytest.MonkeyPatch, examples: Examples) -> None:
+def test_questions_are_asked_with_and_without_document(monkeypatch, examples):
     model, some = Oracle(monkeypatch), examples(44)
     made = calibrated(model, some, bank_documents=10)
     names = [example.question.split()[2] for example in some]
@@ -83,7 +77,7 @@ def test_questions_are_asked_with_and_without_document(monkeypatch: pytest.Monke
     assert made.from_memory == made.from_model == pytest.approx(0.5)
 
 
-def test_rates_are_of_held_out_questions(monkeypatch: pytest.MonkeyPatch, examples: Examples) -> None:
+def test_rates_are_of_held_out_questions(monkeypatch, examples):
     some = examples(50)
     names = [example.question.split()[2] for example in some]
     made = calibrated(Oracle(monkeypatch, errs=names[45:]), some, bank_documents=25)
@@ -103,12 +97,10 @@ def test_rates_are_of_held_out_questions(monkeypatch: pytest.MonkeyPatch, exampl
         (50, {"bank_documents": 1, "questions": 20}, "20 questions are too few", "--questions"),
     ],
 )
-def test_too_little_data_is_refused_before_the_work(
-    monkeypatch: pytest.MonkeyPatch, examples: Examples, count: int, options: dict[str, int], message: str, hint: str
-) -> None:
+def test_too_little_data_is_refused_before_the_work(monkeypatch, examples, count, options, message, hint):
     model = Oracle(monkeypatch)
     with pytest.raises(DataError, match=message) as caught:
-        next(calibrate(model, examples(count), **options))  # type: ignore[arg-type]
+        next(calibrate(model, examples(count), **options))
     assert hint in (caught.value.hint or "")
     assert not model.banks
     with pytest.raises(DataError, match=message):
@@ -120,17 +112,17 @@ def test_too_little_data_is_refused_before_the_work(
     ("informed", "uninformed", "expected"),
     [([2, 3], [0, 1], 1), ([0], [1], 0), ([1, 1], [1], 0.5), ([1, 3], [0, 1, 2, 4], (1.5 + 3) / 8)],
 )
-def test_separation_counts_pairs(informed: list[int], uninformed: list[int], expected: float) -> None:
+def test_separation_counts_pairs(informed, uninformed, expected):
     assert roc_auc(np.array(informed, float), np.array(uninformed, float)) == pytest.approx(expected)
 
 
 @pytest.fixture
-def folder(tiny: Any, tmp_path: Path) -> Path:
+def folder(tiny, tmp_path):
     save_model(tiny.model(), tiny.config(), tmp_path / "model")
     return tmp_path / "model"
 
 
-def test_calibration_keeps_fingerprints(folder: Path, remember: Any, tmp_path: Path, examples: Examples) -> None:
+def test_calibration_keeps_fingerprints(folder, remember, tmp_path, examples):
     model = load_model(folder)
     note = tmp_path / "ada.txt"
     note.write_text("Ada moved to Aalen in the spring.")
@@ -153,7 +145,7 @@ def test_calibration_keeps_fingerprints(folder: Path, remember: Any, tmp_path: P
     assert reply.confidence == Confidence(*judge(SETTINGS, reply.gain))
 
 
-def test_nan_gains_are_refused(tiny: Any, examples: Examples) -> None:
+def test_nan_gains_are_refused(tiny, examples):
     model = tiny.model()
     model.prefix.requires_grad_(False)
     for parameter in model.prefix.parameters():
@@ -162,7 +154,7 @@ def test_nan_gains_are_refused(tiny: Any, examples: Examples) -> None:
         calibrated(model, examples(40), bank_documents=20)
 
 
-def test_storing_changes_only_the_confidence(folder: Path) -> None:
+def test_storing_changes_only_the_confidence(folder):
     path = folder / "config.toml"
     path.write_text(f"# Mine.\n{path.read_text()}")
     before = tomllib.loads(path.read_text())
@@ -175,7 +167,7 @@ def test_storing_changes_only_the_confidence(folder: Path) -> None:
     assert sorted(entry.name for entry in folder.iterdir()) == ["adapter", "config.toml", "model.safetensors"]
 
 
-def test_unwritable_folder_is_reported(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unwritable_folder_is_reported(folder, monkeypatch):
     require_writable(folder)
     monkeypatch.setattr(os, "access", lambda *_: False)
     with pytest.raises(ModelError, match=r"config of the model in .* cannot be written: permission denied") as caught:

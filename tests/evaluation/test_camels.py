@@ -1,15 +1,11 @@
 """CaMeLS: the weight model, its meta-training, and that what it learns helps on unseen documents."""
 
 import random
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 from safetensors.torch import load_file
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
-from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
 
 from mbc_engine.datasets.layout import QAExample
@@ -23,8 +19,7 @@ from mbc_engine.evaluation.camels import (
     weight_model_for,
 )
 from mbc_engine.evaluation.suite import Camels
-from mbc_engine.evaluation.token_weights import TokenWeights
-from mbc_engine.events import Event, TuningStep
+from mbc_engine.events import TuningStep
 from mbc_engine.lm.base import BaseLM, load_base
 
 TOWNS = ("aalen", "bergen", "cadiz", "delft", "essen", "ferrara", "gdansk", "haifa", "izmir", "jena")
@@ -32,7 +27,7 @@ FILLERS = ("the", "river", "rose", "and", "bridge", "held", "nobody", "was", "hu
 
 
 @pytest.fixture
-def town_base() -> BaseLM:
+def town_base():
     """A base LM, 32 wide with 1 layer, that knows what such documents look like and that questions ask for a town."""
     words = ["<end>", "where", "?", *TOWNS, *FILLERS]
     tokenizer = Tokenizer(models.WordLevel({word: place for place, word in enumerate(words)}, unk_token="<end>"))
@@ -61,7 +56,7 @@ def town_base() -> BaseLM:
     return base
 
 
-def town_examples(count: int, seed: int) -> list[QAExample]:
+def town_examples(count, seed):
     """Documents that have a town somewhere among filler words."""
     rng = random.Random(seed)
     made = []
@@ -72,16 +67,16 @@ def town_examples(count: int, seed: int) -> list[QAExample]:
     return made
 
 
-def losses_of(events: list[Event]) -> list[float]:
+def losses_of(events):
     return [event.loss for event in events if isinstance(event, TuningStep)]
 
 
-def weights_of(base: BaseLM, weights: TokenWeights, texts: list[str]) -> list[Tensor]:
+def weights_of(base, weights, texts):
     return [weights(piece) for text in texts for piece in base.prompt_tokenizer.pieces(text, 32)]
 
 
 @pytest.mark.parametrize("family", ["gemma3_text", "gpt2", "llama", "phi"])
-def test_body_of_a_deep_base_lm_is_cut(family: str, tiny: Any) -> None:
+def test_body_of_a_deep_base_lm_is_cut(family, tiny):
     tokenizer = load_base(str(tiny.bases["llama"])).tokenizer
     config = AutoConfig.for_model(
         family,
@@ -104,9 +99,7 @@ def test_body_of_a_deep_base_lm_is_cut(family: str, tiny: Any) -> None:
     torch.testing.assert_close(model(texts), torch.ones(len(texts.targets)))
 
 
-def test_trained_weights_open_as_they_were_left(
-    base: BaseLM, examples: Callable[[int], list[QAExample]], tmp_path: Path
-) -> None:
+def test_trained_weights_open_as_they_were_left(base, examples, tmp_path):
     before = {name: value.clone() for name, value in base.model.state_dict().items()}
     attention = base.model.config._attn_implementation
     settings = Camels(steps=2, inner_batches=1, learning_rate=0.01)
@@ -124,15 +117,13 @@ def test_trained_weights_open_as_they_were_left(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("stopped_after", [1, 3])
-def test_resumed_meta_training_is_identical(
-    base: BaseLM, examples: Callable[[int], list[QAExample]], tmp_path: Path, stopped_after: int
-) -> None:
+def test_resumed_meta_training_is_identical(base, examples, tmp_path, stopped_after):
     settings = Camels(steps=4, inner_documents=3, inner_batches=2, learning_rate=0.01, inner_rate=0.05)
     whole = losses_of(list(meta_train(base, examples(8), tmp_path / "whole", settings, window=32, seed=3)))
 
     stopped = meta_train(base, examples(8), tmp_path / "parts", settings, window=32, seed=3, snapshot_seconds=0)
     first = [next(stopped) for _ in range(stopped_after)]
-    stopped.close()  # type: ignore[attr-defined]
+    stopped.close()
     rest = [*meta_train(base, examples(8), tmp_path / "parts", settings, window=32, seed=3)]
 
     done = next(event.step for event in rest if isinstance(event, TuningStep)) - 1
@@ -141,9 +132,7 @@ def test_resumed_meta_training_is_identical(
     assert all(torch.equal(value, interrupted[name]) for name, value in through.items())
 
 
-def test_what_cannot_be_used_is_reported(
-    base: BaseLM, examples: Callable[[int], list[QAExample]], tmp_path: Path
-) -> None:
+def test_what_cannot_be_used_is_reported(base, examples, tmp_path):
     with pytest.raises(ModelError, match="could not be opened"):
         load_weights(tmp_path)
     with pytest.raises(DataError, match="no questions"):
@@ -151,7 +140,7 @@ def test_what_cannot_be_used_is_reported(
 
 
 @pytest.mark.slow
-def test_answer_words_weigh_more_and_teach_more(town_base: BaseLM, tmp_path: Path) -> None:
+def test_answer_words_weigh_more_and_teach_more(town_base, tmp_path):
     settings = Camels(steps=40, inner_documents=1, inner_batches=4, learning_rate=0.002, inner_rate=0.1)
     list(meta_train(town_base, town_examples(60, seed=0), tmp_path, settings))
     weights = load_weights(tmp_path)
@@ -168,7 +157,7 @@ def test_answer_words_weigh_more_and_teach_more(town_base: BaseLM, tmp_path: Pat
     assert sum(gains) > 2 * sum(plain)
 
 
-def gain(base: BaseLM, example: QAExample, weights: Tensor) -> float:
+def gain(base, example, weights):
     """How much the answer's loss falls by a weighted step of length 0.5 on the document."""
     own = {name: value.requires_grad_() for name, value in parameters_of(base.model).items()}
     inner = (

@@ -2,14 +2,13 @@
 
 import math
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from mbc_engine.evaluation.camels import InnerBatch, divergence, inner_step, parameters_of, token_losses
-from mbc_engine.lm.base import BaseLM, Targets
+from mbc_engine.evaluation.camels import divergence, inner_step, parameters_of, token_losses
+from mbc_engine.lm.base import Targets
 
 DOCUMENTS = ["Adabo moved to Aalen in the spring.", "The river rose, the bridge held, and nobody was hurt.", "Hugo"]
 QUESTIONS = ["Where did Adabo move?", "What rose?", "Who?"]
@@ -19,19 +18,19 @@ ANSWERS = ["Aalen", "the river", "Hugo"]
 class Bigrams(nn.Module):
     """Predicts each token from the one before, by a table of logits."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.table = nn.Parameter(torch.zeros(2, 2))
 
-    def forward(self, input_ids: Tensor, **_: Any) -> SimpleNamespace:
+    def forward(self, input_ids, **_):
         return SimpleNamespace(logits=self.table[input_ids])
 
 
-def bigram(first: int, second: int) -> Targets:
+def bigram(first, second):
     return Targets(torch.tensor([[first, second]]), torch.ones(1, 2), torch.tensor([[False, True]]))
 
 
-def batch_for(base: BaseLM) -> InnerBatch:
+def batch_for(base):
     return (
         base.prompt_tokenizer.text_targets(DOCUMENTS, window=32),
         base.prompt_tokenizer.question_answer_targets(QUESTIONS, ANSWERS, question_window=16, answer_window=8),
@@ -40,14 +39,12 @@ def batch_for(base: BaseLM) -> InnerBatch:
 
 
 @pytest.fixture
-def base(base: BaseLM) -> BaseLM:
+def base(base):
     base.model.set_attn_implementation("eager")
     return base
 
 
-def by_backward_of_backward(
-    base: BaseLM, batch: InnerBatch, weights: Tensor, *, rate: float, locality: float
-) -> Tensor:
+def by_backward_of_backward(base, batch, weights, *, rate, locality):
     """The gradient of the outer loss with respect to weights, through the graph of the inner gradient."""
     weights = weights.clone().requires_grad_()
     own = {name: value.detach().requires_grad_() for name, value in base.model.named_parameters()}
@@ -63,7 +60,7 @@ def by_backward_of_backward(
     return torch.autograd.grad(outer, weights)[0]
 
 
-def test_one_parameter_case_by_hand() -> None:
+def test_one_parameter_case_by_hand():
     """The table's row moves by ±α w / 2, so that the answer's loss is log(1 + exp(-α w))."""
     model, batch = Bigrams(), (bigram(0, 1), bigram(0, 1), bigram(1, 1))
 
@@ -76,7 +73,7 @@ def test_one_parameter_case_by_hand() -> None:
 
 
 @pytest.mark.parametrize(("base", "locality"), [("gpt2", 0.0), ("gpt2", 5.0), ("llama", 5.0)], indirect=["base"])
-def test_gradient_is_that_of_backward_of_backward(base: BaseLM, locality: float) -> None:
+def test_gradient_is_that_of_backward_of_backward(base, locality):
     batch = batch_for(base)
     weights = torch.rand(len(batch[0].targets), generator=torch.Generator().manual_seed(0)) * 2
 
@@ -86,7 +83,7 @@ def test_gradient_is_that_of_backward_of_backward(base: BaseLM, locality: float)
     torch.testing.assert_close(outcome[2], expected, rtol=1e-3, atol=1e-6)
 
 
-def test_divergence_needs_an_update(base: BaseLM) -> None:
+def test_divergence_needs_an_update(base):
     batch, own = batch_for(base), parameters_of(base.model)
     nothing, something = torch.zeros(len(batch[0].targets)), torch.ones(len(batch[0].targets))
     still = inner_step(base.model, own, batch, nothing, rate=0.1, locality=1.0)

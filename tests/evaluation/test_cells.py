@@ -1,7 +1,5 @@
 """Cells: their questions, stages, methods and variants of a config."""
 
-from typing import Any
-
 import pytest
 
 from mbc_engine.config import load_preset
@@ -171,9 +169,9 @@ def test_controls_of_methods():
     assert "uniform-flat" not in METHODS
 
 
-def changed(one: dict[str, Any], other: dict[str, Any], path: str = "") -> dict[str, Any]:
+def changed(one, other, path=""):
     """The values of `other` that differ from `one`, by dotted name."""
-    found: dict[str, Any] = {}
+    found = {}
     for name, value in other.items():
         if isinstance(value, dict) and isinstance(one[name], dict):
             found |= changed(one[name], value, f"{path}{name}.")
@@ -192,7 +190,7 @@ def changed(one: dict[str, Any], other: dict[str, Any], path: str = "") -> dict[
         ("mbc", {}),
     ],
 )
-def test_variants_differ_only_in_what_defines_them(preset: str, name: str, differences: dict[str, Any]) -> None:
+def test_variants_differ_only_in_what_defines_them(preset, name, differences):
     config = load_preset(preset)
     found = changed(config.model_dump(), variant(config, name).model_dump())
     assert differences.items() >= found.items()

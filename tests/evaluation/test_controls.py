@@ -1,7 +1,5 @@
 """Controls: what they change, what they leave as it is, and which reads can tell."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
@@ -13,32 +11,30 @@ from mbc_engine.evaluation.banks import (
     shuffled_over_codebook,
     shuffled_over_documents,
 )
-from mbc_engine.evaluation.methods import Footprint, MethodAnswer
-from mbc_engine.paper.mbc import MBC
+from mbc_engine.evaluation.methods import Footprint
 
 BOOKS = ["{ codes = 8 }", "{ codes = 8, per_position = true }", "{ codes = 8, levels = 2, per_position = true }"]
 
 
 @pytest.fixture
-def model(tiny: Any, examples: Any) -> MBC:
+def model(tiny, examples):
     """Untrained, but with a codebook in which documents have codes of their own."""
-    made: MBC = tiny.model("gpt2", "bert", "model.routing=true", f"model.codebook={BOOKS[1]}")
+    made = tiny.model("gpt2", "bert", "model.routing=true", f"model.codebook={BOOKS[1]}")
     made.codebook.fit(made.amortise([one.text for one in examples(50)]))
     return made
 
 
-def some_codes(model: MBC, chunks: int) -> np.ndarray:
+def some_codes(model, chunks):
     levels = model.settings.codebook.levels
     return np.random.default_rng(7).integers(0, 8, (chunks, 4, levels)).astype(np.uint16)
 
 
-def with_books(tiny: Any, books: str) -> MBC:
-    made: MBC = tiny.model("gpt2", "bert", "model.read=hierarchical", f"model.codebook={books}")
-    return made
+def with_books(tiny, books):
+    return tiny.model("gpt2", "bert", "model.read=hierarchical", f"model.codebook={books}")
 
 
 @pytest.mark.parametrize("books", BOOKS)
-def test_shuffling_over_documents(tiny: Any, books: str) -> None:
+def test_shuffling_over_documents(tiny, books):
     model = with_books(tiny, books)
     codes = some_codes(model, 40)
     shuffled = shuffled_over_documents(3)(codes)
@@ -54,12 +50,12 @@ def test_shuffling_over_documents(tiny: Any, books: str) -> None:
 
 
 @pytest.mark.parametrize("books", BOOKS)
-def test_shuffling_over_codebook(tiny: Any, books: str) -> None:
+def test_shuffling_over_codebook(tiny, books):
     model = with_books(tiny, books)
     codes = some_codes(model, 60)
     shuffled = shuffled_over_codebook(model.require_codebook(), 3)(codes)
     assert shuffled.dtype == codes.dtype
-    others: dict[tuple[int, int], dict[int, int]] = {}
+    others = {}
     is_per_position = model.settings.codebook.per_position
     for (_, token, level), code in np.ndenumerate(codes):
         index = (token if is_per_position else 0, level)
@@ -71,10 +67,9 @@ def test_shuffling_over_codebook(tiny: Any, books: str) -> None:
     assert len({tuple(sorted(book.items())) for book in others.values()}) == len(others)
 
 
-def answers(method: Any, some: Any) -> list[MethodAnswer]:
+def answers(method, some):
     method.adapt([one.text for one in some])
-    replies: list[MethodAnswer] = method.answer([one.question for one in some])
-    return replies
+    return method.answer([one.question for one in some])
 
 
 # Whether a read of twenty chunks gives the same with codes shuffled over documents as without.
@@ -90,10 +85,10 @@ READS = {
 
 
 @pytest.mark.parametrize("read_mode", READS)
-def test_which_reads_notice_shuffled_codes(model: MBC, examples: Any, read_mode: str) -> None:
+def test_which_reads_notice_shuffled_codes(model, examples, read_mode):
     some = examples(20)  # a chunk each
 
-    def read(method: MemoryMethod) -> torch.Tensor:
+    def read(method):
         """What the questions take from the bank."""
         method.adapt([one.text for one in some])
         return model.read([one.question for one in some], method.memorised()[0], read_mode=read_mode).modulation
@@ -110,8 +105,8 @@ def test_which_reads_notice_shuffled_codes(model: MBC, examples: Any, read_mode:
 
 
 @pytest.mark.parametrize("settings", [(), ("model.quantised=false", "model.lora.layers=0")])
-def test_an_empty_bank_holds_and_names_nothing(tiny: Any, examples: Any, settings: tuple[str, ...]) -> None:
-    model: MBC = tiny.model("gpt2", "bert", *settings)
+def test_an_empty_bank_holds_and_names_nothing(tiny, examples, settings):
+    model = tiny.model("gpt2", "bert", *settings)
     method, some = EmptyBank(model), examples(3)
     questions = [one.question for one in some]
     with torch.no_grad():
@@ -123,7 +118,7 @@ def test_an_empty_bank_holds_and_names_nothing(tiny: Any, examples: Any, setting
     assert method.footprint() == Footprint(0)
 
 
-def test_wrong_bank_holds_as_many_others(model: MBC, examples: Any) -> None:
+def test_wrong_bank_holds_as_many_others(model, examples):
     texts = [one.text for one in examples(12)]
     inner, other = MemoryMethod(model), MemoryMethod(model)
     method = WrongBank(inner, texts[4:], seed=2)

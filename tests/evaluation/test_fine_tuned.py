@@ -1,41 +1,39 @@
 """Fine-tuning on a stream: steps by hand, what is restored, and that it learns what the model alone cannot know."""
 
-from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import pytest
 import torch
-from torch import Tensor
 
 from mbc_engine.datasets.layout import QAExample
 from mbc_engine.evaluation import fine_tuning
-from mbc_engine.evaluation.fine_tuning import FineTuned, Optimiser, sweep
+from mbc_engine.evaluation.fine_tuning import FineTuned, sweep
 from mbc_engine.evaluation.methods import MethodAnswer
-from mbc_engine.evaluation.token_weights import TokenWeights, salient_spans, uniform
+from mbc_engine.evaluation.token_weights import salient_spans, uniform
 from mbc_engine.events import RateTried
-from mbc_engine.lm.base import BaseLM, load_base
+from mbc_engine.lm.base import load_base
 from tests.conftest import qa_examples
 
 DOCUMENTS = ["Ada moved to Aalen in the spring.", "The river rose, the bridge held.", "Hugo moved to Haifa."]
 PEOPLE = qa_examples(50)
 KNOWN, STRANGERS = PEOPLE[:30], PEOPLE[30:]
-OPTIMISERS: list[Optimiser] = ["adam", "adafactor"]
+OPTIMISERS = ["adam", "adafactor"]
 
 
-def tuned(base: BaseLM, weights: TokenWeights = uniform, **changes: Any) -> FineTuned:
+def tuned(base, weights=uniform, **changes):
     return FineTuned(base, weights, **{"rate": 1e-3, "optimiser": "adam", "window": 64, **changes})
 
 
-def state(base: BaseLM) -> dict[str, Tensor]:
+def state(base):
     return {name: value.detach().clone() for name, value in base.named_parameters()}
 
 
-def same(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
+def same(one, other):
     return all(torch.equal(one[name], other[name]) for name in one)
 
 
 @pytest.mark.parametrize("base", ["gpt2", "llama"], indirect=True)
-def test_a_step_on_each_document_in_order_by_hand(base: BaseLM, tiny: Any) -> None:
+def test_a_step_on_each_document_in_order_by_hand(base, tiny):
     other = load_base(base.model.name_or_path).model.requires_grad_(True)
     plain = torch.optim.Adam(other.parameters(), lr=1e-3)
     for document in DOCUMENTS:
@@ -53,7 +51,7 @@ def test_a_step_on_each_document_in_order_by_hand(base: BaseLM, tiny: Any) -> No
 
 
 @pytest.mark.parametrize("optimiser", OPTIMISERS)
-def test_a_reset_restores_weights_and_optimiser(base: BaseLM, optimiser: Optimiser) -> None:
+def test_a_reset_restores_weights_and_optimiser(base, optimiser):
     before = state(base)
     method = tuned(base, optimiser=optimiser)
     method.adapt(DOCUMENTS[:2])
@@ -66,14 +64,14 @@ def test_a_reset_restores_weights_and_optimiser(base: BaseLM, optimiser: Optimis
 
 
 @pytest.mark.parametrize("documents", [["", " "], ["it rained and it rained"]])
-def test_what_weighs_nothing_makes_no_step(base: BaseLM, documents: list[str]) -> None:
+def test_what_weighs_nothing_makes_no_step(base, documents):
     before, method = state(base), tuned(base, salient_spans() if documents[0] else uniform)
     method.adapt(documents[:1])
     assert same(before, state(base))
     assert method.footprint().on_disk == 0
 
 
-def test_the_footprint_is_the_changed_weights_as_stored(base: BaseLM, tmp_path: Path) -> None:
+def test_the_footprint_is_the_changed_weights_as_stored(base, tmp_path):
     method = tuned(base)
     assert (method.footprint().on_disk, method.footprint().paper_row) == (0, None)
     method.adapt(DOCUMENTS)
@@ -94,11 +92,11 @@ class RecordedFineTuned(FineTuned):
         0.4: ["", ""],
     }
 
-    def __init__(self, *arguments: Any, rate: float, **options: Any) -> None:
+    def __init__(self, *arguments, rate, **options):
         super().__init__(*arguments, rate=rate, **options)
         self.answers = self.answers_by_rate[round(rate % 1, 1)]
 
-    def answer(self, questions: Any) -> list[MethodAnswer]:
+    def answer(self, questions):
         return [MethodAnswer(text) for text in self.answers]
 
 
@@ -106,9 +104,7 @@ class RecordedFineTuned(FineTuned):
     ("rates", "best"),
     [([0.2, 0.1, 0.3], 0.1), ([0.2, 0.3], 0.2), ([0.4, 0.3], 0.3), ([2.1, 1.1, 3.1], 1.1), ([0.4], 0.4)],
 )
-def test_sweep_takes_best_f1_then_smallest_rate(
-    tiny: Any, monkeypatch: pytest.MonkeyPatch, rates: list[float], best: float
-) -> None:
+def test_sweep_takes_best_f1_then_smallest_rate(tiny, monkeypatch, rates, best):
     monkeypatch.setattr(fine_tuning, "FineTuned", RecordedFineTuned)
     asked = [
         QAExample("0", "Ada moved.", "Where?", ("Aalen",)),

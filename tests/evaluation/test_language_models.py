@@ -3,7 +3,6 @@
 import itertools
 import math
 import re
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -20,7 +19,7 @@ from mbc_engine.evaluation.language_models import (
     answers,
 )
 from mbc_engine.evaluation.methods import MethodAnswer
-from mbc_engine.lm.base import BaseLM, load_base
+from mbc_engine.lm.base import load_base
 
 DOCUMENTS = [
     "Ada moved to Aalen.",
@@ -33,7 +32,7 @@ QUESTIONS = ["Where does the river rise?", "Where is Hugo?", "Ada in Haifa?", "Q
 
 
 @pytest.fixture
-def parrot(tiny: Any, monkeypatch: pytest.MonkeyPatch) -> BaseLM:
+def parrot(tiny, monkeypatch):
     """A base LM that repeats what it reads."""
     base = load_base(str(tiny.bases["gpt2"]))
     monkeypatch.setattr(
@@ -42,14 +41,14 @@ def parrot(tiny: Any, monkeypatch: pytest.MonkeyPatch) -> BaseLM:
     return base
 
 
-def test_closed_book_reads_nothing(parrot: BaseLM) -> None:
+def test_closed_book_reads_nothing(parrot):
     method = ClosedBook(parrot)
     method.adapt(DOCUMENTS)
     assert method.answer(QUESTIONS) == [MethodAnswer("read: ")] * 4
     assert method.footprint().on_disk == 0
 
 
-def test_bm25_reads_the_best_document(parrot: BaseLM) -> None:
+def test_bm25_reads_the_best_document(parrot):
     method = BM25Reading(parrot)
     method.adapt(DOCUMENTS)
     assert method.answer(QUESTIONS) == [
@@ -60,7 +59,7 @@ def test_bm25_reads_the_best_document(parrot: BaseLM) -> None:
     ]
 
 
-def test_oracle_reads_each_questions_document(parrot: BaseLM) -> None:
+def test_oracle_reads_each_questions_document(parrot):
     examples = [QAExample(str(number), DOCUMENTS[number], f"Question {number}?", ("A",)) for number in (1, 2)]
     examples.append(QAExample("3", DOCUMENTS[0], "Question 2?", ("A",)))  # asked about another document before
     method = OracleReading(parrot, examples)
@@ -68,7 +67,7 @@ def test_oracle_reads_each_questions_document(parrot: BaseLM) -> None:
     assert answered == [f"read: {DOCUMENTS[2]}", f"read: {DOCUMENTS[1]}"]
 
 
-def test_the_footprint_is_texts_and_index(parrot: BaseLM) -> None:
+def test_the_footprint_is_texts_and_index(parrot):
     bm25 = BM25Reading(parrot)
     bm25.adapt(DOCUMENTS)
     texts = len("".join(DOCUMENTS)) + 1  # è is two bytes
@@ -76,14 +75,14 @@ def test_the_footprint_is_texts_and_index(parrot: BaseLM) -> None:
     assert bm25.footprint().paper_row is None
 
 
-def long_document() -> str:
+def long_document():
     """Some 2,000 tokens where 160 fit, its answer far from its beginning."""
     filler = "The river rose, the bridge held, and nobody was hurt. " * 60
     return f"{filler}Irene moved to Izmir. {filler}"
 
 
 @pytest.mark.parametrize("family", ["gpt2", "llama"])
-def test_what_is_read_fits_the_context_uncut(tiny: Any, family: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_read_fits_the_context_uncut(tiny, family, monkeypatch):
     """The model itself gets the whole piece, its question and room for the answer."""
     base, prompts = load_base(str(tiny.bases[family])), []
     generate = base.model.generate
@@ -105,10 +104,10 @@ WORDS = ["ada", "hugo", "moved", "haifa", "river", "aalen", "x", "the"]
 sentences = st.lists(st.sampled_from(WORDS), max_size=6).map(" ".join)
 
 
-def score(texts: list[str], question: str, place: int) -> float:
+def score(texts, question, place):
     """Lucene's BM25 with k1 = 1.5 and b = 0.75, word by word."""
 
-    def words(text: str) -> list[str]:
+    def words(text):
         return [word for word in re.findall(r"\w\w+", text.lower()) if word not in ("the", "to", "and", "in")]
 
     documents = [words(text) for text in texts]
@@ -123,7 +122,7 @@ def score(texts: list[str], question: str, place: int) -> float:
 
 
 @given(st.lists(sentences, min_size=1, max_size=8), sentences)
-def test_ranking_follows_the_formula(texts: list[str], question: str) -> None:
+def test_ranking_follows_the_formula(texts, question):
     scores = [score(texts, question, place) for place in range(len(texts))]
     found = BM25Index(texts).ranking(question)
     assert sorted(found) == [place for place in range(len(texts)) if scores[place] > 0]
@@ -147,7 +146,7 @@ def test_ranking_follows_the_formula(texts: list[str], question: str) -> None:
         ("", []),
     ],
 )
-def test_questions_by_hand(question: str, found: list[int]) -> None:
+def test_questions_by_hand(question, found):
     assert BM25Index(TEXTS).ranking(question) == found
 
 
@@ -156,7 +155,7 @@ MOVES = [f"Where did {name} move{'? Say it again' * (index % 5)}?" for index, na
 STORIES = ["" if index % 3 == 0 else f"{name} moved to Haifa.\n" * index for index, name in enumerate(NAMES)]
 
 
-def test_answers_keep_order_in_any_batch_size(tiny: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_answers_keep_order_in_any_batch_size(tiny, monkeypatch):
     base = load_base(str(tiny.bases["gpt2"]))
     alone = [answers(base, [question], [passage])[0] for question, passage in zip(MOVES, STORIES, strict=True)]
     for batch_size in (1, 2, 32):

@@ -1,20 +1,14 @@
 """What holds for every method: how the stream is cut, questions are ordered and what was asked before do not matter."""
 
-from collections.abc import Callable, Sequence
-from typing import Any
-
 import numpy as np
 import pytest
 
 from mbc_engine.evaluation.banks import EmptyBank, MemoryMethod, RetrieveAndRead, TextPrefix, WrongBank
 from mbc_engine.evaluation.fine_tuning import FineTuned
 from mbc_engine.evaluation.language_models import BM25Reading, ClosedBook, answers
-from mbc_engine.evaluation.methods import Method, MethodAnswer
 from mbc_engine.evaluation.token_weights import uniform
-from mbc_engine.lm.base import BaseLM
-from mbc_engine.mini.model import RetrieverReader
 
-METHODS: dict[str, Callable[..., Method]] = {
+METHODS = {
     "closed book": lambda tiny, base, reader: ClosedBook(base),
     "bm25": lambda tiny, base, reader: BM25Reading(base),
     "fine-tuned": lambda tiny, base, reader: FineTuned(base, uniform, rate=1e-2, optimiser="adam", window=64),
@@ -36,23 +30,21 @@ METHODS: dict[str, Callable[..., Method]] = {
 
 
 @pytest.fixture(params=METHODS)
-def method(request: pytest.FixtureRequest, tiny: Any, base: BaseLM, reader: RetrieverReader) -> Method:
+def method(request, tiny, base, reader):
     return METHODS[request.param](tiny, base, reader)
 
 
 @pytest.fixture
-def documents(examples: Any) -> list[str]:
+def documents(examples):
     return [*(one.text for one in examples(4)), " \n", "Irène!"]
 
 
 @pytest.fixture
-def questions(examples: Any) -> list[str]:
+def questions(examples):
     return [*(one.question for one in examples(4)), "Who moved to which town in the winter, and who else?", "Quito?"]
 
 
-def replies(
-    method: Method, documents: Sequence[str], questions: Sequence[str], cuts: Sequence[int]
-) -> list[MethodAnswer]:
+def replies(method, documents, questions, cuts):
     method.reset()
     for start, end in zip([0, *cuts], [*cuts, len(documents)], strict=True):
         method.answer(questions[:1])
@@ -60,7 +52,7 @@ def replies(
     return method.answer(questions)
 
 
-def test_only_the_documents_matter(method: Method, documents: list[str], questions: list[str]) -> None:
+def test_only_the_documents_matter(method, documents, questions):
     """Not how they come, nor the order of the questions, nor what was memorised and asked before a reset."""
     empty, nothing = replies(method, [], questions, []), method.footprint()
     whole, footprint = replies(method, documents, questions, []), method.footprint()
@@ -72,7 +64,7 @@ def test_only_the_documents_matter(method: Method, documents: list[str], questio
     assert method.footprint() == nothing
 
 
-def test_text_is_read_as_it_was(base: BaseLM, reader: RetrieverReader, documents: list[str]) -> None:
+def test_text_is_read_as_it_was(base, reader, documents):
     """The text found, decoded from the bank, is the prefix; a control reads another one, or none."""
     asked = ["Where did Ada move?"]
     method, shuffled = TextPrefix(reader, base), TextPrefix(reader, base, shuffles=True, seed=1)

@@ -2,9 +2,8 @@
 
 import sys
 import time
-from collections.abc import Callable, Generator, Sequence
 from types import SimpleNamespace
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import pytest
 from hypothesis import given
@@ -18,7 +17,7 @@ from mbc_engine.evaluation.protocols import online, retention, stream
 from mbc_engine.evaluation.results import Cost, predict
 from mbc_engine.evaluation.statistics import Interval
 from mbc_engine.evaluation.suite import Retention
-from mbc_engine.events import Event, Progressed
+from mbc_engine.events import Progressed
 
 T = TypeVar("T")
 
@@ -31,29 +30,29 @@ class Perfect:
 
     names_sources = True
 
-    def __init__(self, paper_row: int | None = None, paper_fixed: int = 0) -> None:
+    def __init__(self, paper_row=None, paper_fixed=0):
         self.paper = paper_row, paper_fixed
-        self.documents: list[str] = []
-        self.adapted: list[int] = []
-        self.asked: list[list[str]] = []
+        self.documents = []
+        self.adapted = []
+        self.asked = []
         self.clock = 0.0
         self._is_warm = False
 
-    def reset(self) -> None:
+    def reset(self):
         self.documents = []
 
-    def adapt(self, documents: Sequence[str]) -> None:
+    def adapt(self, documents):
         self.documents += documents
         self.adapted.append(len(documents))
         self.clock += 2 * len(documents) if self._is_warm else 1000
         self._is_warm = True
 
-    def answer(self, questions: Sequence[str]) -> list[MethodAnswer]:
+    def answer(self, questions):
         self.asked.append(list(questions))
         self.clock += 0.5 * len(questions)
         return [self.reply(question.split()[2]) for question in questions]
 
-    def reply(self, name: str) -> MethodAnswer:
+    def reply(self, name):
         known = {text.split()[0]: place for place, text in enumerate(self.documents)}
         if name not in known:
             return MethodAnswer("nowhere", () if self.names_sources else None)
@@ -61,10 +60,10 @@ class Perfect:
         answer = self.documents[place].split(" to ")[1]
         return MethodAnswer(answer, self.sources(place) if self.names_sources else None)
 
-    def sources(self, place: int) -> tuple[int, ...]:
+    def sources(self, place):
         return (place,)
 
-    def footprint(self) -> Footprint:
+    def footprint(self):
         return Footprint(10 * len(self.documents), *self.paper)
 
 
@@ -73,11 +72,11 @@ class Forgetful(Perfect):
 
     names_sources = False
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most):
         super().__init__()
         self.most = most
 
-    def adapt(self, documents: Sequence[str]) -> None:
+    def adapt(self, documents):
         super().adapt(documents)
         self.documents = self.documents[-self.most :]
 
@@ -85,36 +84,36 @@ class Forgetful(Perfect):
 class Ignorant(Perfect):
     """Answers everything wrong."""
 
-    def reply(self, name: str) -> MethodAnswer:
+    def reply(self, name):
         return MethodAnswer("nowhere")
 
 
 class ByPlace(Perfect):
     """Right about documents at even places; the source at place n is named after n others."""
 
-    def reply(self, name: str) -> MethodAnswer:
+    def reply(self, name):
         right = super().reply(name)
         assert right.sources is not None
         return MethodAnswer(right.text if right.sources[-1] % 2 == 0 else "nowhere", right.sources)
 
-    def sources(self, place: int) -> tuple[int, ...]:
+    def sources(self, place):
         return (*range(100, 100 + place), place)
 
 
 @pytest.fixture
-def timed(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], Any]:
+def timed(monkeypatch):
     """Lets the method move the clock."""
 
-    def timed(method: Any) -> Any:
+    def timed(method):
         monkeypatch.setattr(time, "perf_counter", lambda: method.clock)
         return method
 
     return timed
 
 
-def finished(work: Generator[Event, None, T]) -> tuple[list[Event], T]:
+def finished(work):
     """The events of some work, and what it returns."""
-    events: list[Event] = []
+    events = []
     while True:
         try:
             events.append(next(work))
@@ -122,13 +121,13 @@ def finished(work: Generator[Event, None, T]) -> tuple[list[Event], T]:
             return events, end.value
 
 
-def asked_twice(examples: Sequence[QAExample]) -> list[QAExample]:
+def asked_twice(examples):
     """Two questions about each document; the second ones come after all the first ones."""
     again = [QAExample(f"{own.id}b", own.text, f"{own.question} Say it.", own.answers) for own in examples]
     return [*examples, *again]
 
 
-def text_of(examples: Sequence[QAExample]) -> int:
+def text_of(examples):
     return sum(len(one.text) for one in examples)
 
 
@@ -172,10 +171,10 @@ class TestOnline:
     def test_a_gpu_is_waited_for(self, examples, timed, monkeypatch):
         method = timed(Perfect())
 
-        def synchronize() -> None:
+        def synchronize():
             method.clock, method.pending = method.clock + method.pending, 0
 
-        def adapt(documents: Sequence[str]) -> None:
+        def adapt(documents):
             method.documents += documents
             method.pending += 3 * len(documents)
 
@@ -222,7 +221,7 @@ class TestOnline:
         data = asked_twice(examples(12))
 
         @given(st.integers(1, 12), st.none() | st.integers(1, 13), st.none() | st.integers(1, 24), st.integers(1, 30))
-        def holds(documents: int, bank: int | None, questions: int | None, batch: int) -> None:
+        def holds(documents, bank, questions, batch):
             taken = stream(data, documents, questions)
             _, outcome = finished(online(ByPlace(), taken, bank_documents=bank, batch_size=batch))
             size = min(bank or documents, documents)

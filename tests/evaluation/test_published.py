@@ -4,29 +4,27 @@ Rows are float32 vectors, or int64 indices beside a codebook. Its table (section
 the same documents: the number of rows follows from MAC's, and with it MBC's has to come out to the printed digits.
 """
 
-from typing import Final
-
 import pytest
 
 from mbc_engine.config import load_preset
 from mbc_engine.evaluation.methods import METHODS, Footprint, published, published_scores
 from mbc_engine.paper.builder import config_of
 
-PRESETS: Final = ("distilgpt2", "gpt2-large", "gpt2-xl", "llama2-7b")
-DATASETS: Final = ("streamingqa", "squad", "archivalqa")
-MIB: Final = 1 << 20
+PRESETS = ("distilgpt2", "gpt2-large", "gpt2-xl", "llama2-7b")
+DATASETS = ("streamingqa", "squad", "archivalqa")
+MIB = 1 << 20
 
 
-def counts(preset: str) -> tuple[Footprint, Footprint]:
+def counts(preset):
     """What MAC's bank and MBC's are made of."""
     settings = load_preset(preset).model
-    dim: int = config_of(settings.base).hidden_size
+    dim = config_of(settings.base).hidden_size
     book = settings.codebook
     mac = Footprint(0, settings.tokens * dim * 4)
     return mac, Footprint(0, settings.tokens * book.levels * 8, book.levels * book.codes * dim * 4)
 
 
-def printed(preset: str, dataset: str, method: str, documents: int) -> float:
+def printed(preset, dataset, method, documents):
     """The size of a bank of so many documents, in MiB."""
     scores = published_scores(preset, dataset, method)
     assert scores is not None
@@ -35,12 +33,12 @@ def printed(preset: str, dataset: str, method: str, documents: int) -> float:
 
 
 # Two of GPT2-XL's are cut where all others are rounded.
-CUT: Final = {("gpt2-xl", 200, "streamingqa"): 3.17, ("gpt2-xl", 1600, "streamingqa"): 3.47}
+CUT = {("gpt2-xl", 200, "streamingqa"): 3.17, ("gpt2-xl", 1600, "streamingqa"): 3.47}
 
 
 @pytest.mark.parametrize("documents", [200, 1600])
 @pytest.mark.parametrize("preset", PRESETS)
-def test_bank_sizes_follow_from_the_number_of_questions(preset: str, documents: int) -> None:
+def test_bank_sizes_follow_from_the_number_of_questions(preset, documents):
     mac, mbc = counts(preset)
     for dataset in DATASETS:
         rows = printed(preset, dataset, "mac", documents) * MIB / mac.paper_row
@@ -49,7 +47,7 @@ def test_bank_sizes_follow_from_the_number_of_questions(preset: str, documents: 
         assert float(computed) == expected, dataset
 
 
-def test_every_method_is_one_that_can_be_evaluated() -> None:
+def test_every_method_is_one_that_can_be_evaluated():
     for datasets in published()["answers"].values():
         for methods in datasets.values():
             assert set(methods) <= METHODS.keys()

@@ -1,9 +1,5 @@
 """Training on questions: what is learned, what is kept, and that an interruption changes nothing."""
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
-
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -14,37 +10,28 @@ from mbc_engine.errors import DataError, ModelError
 from mbc_engine.evaluation.fine_tuning import add_gradients, batches_by_length, train_on_questions
 from mbc_engine.evaluation.language_models import answers, passage_chunker
 from mbc_engine.evaluation.suite import Tuning
-from mbc_engine.events import Event, TuningStep, TuningValidated
-from mbc_engine.lm.base import BaseLM, load_base
+from mbc_engine.events import TuningStep, TuningValidated
+from mbc_engine.lm.base import load_base
 from mbc_engine.paper.kv_lora import adapter_state, add_kv_lora, load_adapter
 
-Examples = Callable[[int], list[QAExample]]
 
-
-def train(
-    base: BaseLM,
-    examples: list[QAExample],
-    folder: Path,
-    *,
-    validation: list[QAExample] | None = None,
-    **changes: Any,
-) -> Iterator[Event]:
+def train(base, examples, folder, *, validation=None, **changes):
     options = {"epochs": 2, "batch_size": 4, "learning_rate": 1e-3, "seed": 3, **changes}
     settings = Tuning(**{name: options.pop(name) for name in Tuning.model_fields if name in options})
     validation = examples[:4] if validation is None else validation
     return train_on_questions(base, examples, validation, folder, settings, **options)
 
 
-def weights_of(folder: Path) -> dict[str, torch.Tensor]:
+def weights_of(folder):
     return load_file(folder / "model.safetensors")
 
 
-def same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
+def same(one, other):
     return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
 
 
 @pytest.mark.slow
-def test_saved_model_answers_its_training_questions(tiny: Any, examples: Examples, tmp_path: Path) -> None:
+def test_saved_model_answers_its_training_questions(tiny, examples, tmp_path):
     asked = examples(8)
     base = load_base(str(tiny.bases["llama"]))
     questions = [example.question for example in asked]
@@ -54,11 +41,11 @@ def test_saved_model_answers_its_training_questions(tiny: Any, examples: Example
     assert answers(trained, questions) == [example.answers[0] for example in asked]
 
 
-def test_the_best_validated_weights_are_kept(tiny: Any, examples: Examples, tmp_path: Path) -> None:
+def test_the_best_validated_weights_are_kept(tiny, examples, tmp_path):
     """A rate at which training soon makes the held-back questions worse."""
     asked, held_back = examples(40), examples(50)[40:]
     base = load_base(str(tiny.bases["gpt2"]))
-    kept: list[dict[str, torch.Tensor]] = []
+    kept = []
     losses = []
     for event in train(base, asked, tmp_path, epochs=5, learning_rate=0.02, validation=held_back):
         if isinstance(event, TuningValidated):
@@ -70,7 +57,7 @@ def test_the_best_validated_weights_are_kept(tiny: Any, examples: Examples, tmp_
     assert same(weights_of(tmp_path), kept[best])
 
 
-def test_gradients_of_parts_add_up(tiny: Any, examples: Examples, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gradients_of_parts_add_up(tiny, examples, monkeypatch):
     found, counted = [], []
     for tokens in (10_000, 60, 1):
         monkeypatch.setattr("mbc_engine.evaluation.fine_tuning._TOKENS", tokens)
@@ -95,12 +82,10 @@ def test_gradients_of_parts_add_up(tiny: Any, examples: Examples, monkeypatch: p
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("optimiser", "stops_after"), [("adam", 1), ("adafactor", 3), ("adam", 4), ("adafactor", 6)])
-def test_interrupted_training_is_identical(
-    tiny: Any, examples: Examples, tmp_path: Path, optimiser: str, stops_after: int
-) -> None:
+def test_interrupted_training_is_identical(tiny, examples, tmp_path, optimiser, stops_after):
     asked = examples(12)
 
-    def begun(folder: str) -> Iterator[Event]:
+    def begun(folder):
         base = load_base(str(tiny.bases["gpt2"]))
         return train(base, asked, tmp_path / folder, optimiser=optimiser, snapshot_seconds=0)
 
@@ -115,7 +100,7 @@ def test_interrupted_training_is_identical(
     assert same(weights_of(tmp_path / "whole"), weights_of(tmp_path / "parts"))
 
 
-def test_what_cannot_be_trained_is_refused(tiny: Any, examples: Examples, tmp_path: Path) -> None:
+def test_what_cannot_be_trained_is_refused(tiny, examples, tmp_path):
     with pytest.raises(DataError, match="no questions"):
         list(train(load_base(str(tiny.bases["gpt2"])), [], tmp_path))
     with pytest.raises(ModelError, match="float32"):
@@ -123,7 +108,7 @@ def test_what_cannot_be_trained_is_refused(tiny: Any, examples: Examples, tmp_pa
 
 
 @pytest.mark.parametrize("reads", [False, True])
-def test_batches_have_similar_lengths(reads: bool) -> None:
+def test_batches_have_similar_lengths(reads):
     long = ["x" * (number * 37 % 101) for number in range(101)]
     other = ["y" * (number * 53 % 401) for number in range(101)]  # what is not read is no length to go by
     asked = [
@@ -131,7 +116,7 @@ def test_batches_have_similar_lengths(reads: bool) -> None:
         for number, (x, y) in enumerate(zip(long, other, strict=True))
     ]
 
-    def padding(batch: list[QAExample]) -> int:
+    def padding(batch):
         lengths = [len(one.text if reads else one.question) for one in batch]
         return max(lengths) * len(lengths) - sum(lengths)
 
@@ -144,7 +129,7 @@ def test_batches_have_similar_lengths(reads: bool) -> None:
     assert batches_by_length([], 4, seed=None, reads=reads) == []
 
 
-def test_reader_trains_on_the_chunk_with_the_answer(tiny: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reader_trains_on_the_chunk_with_the_answer(tiny, tmp_path, monkeypatch):
     """As when answering; given the beginning, it would learn to answer what it did not read."""
     base = load_base(str(tiny.bases["gpt2"]))
     text = "The river rose, and the bridge held. " * base.context + "Ada moved to Aalen."
@@ -152,10 +137,10 @@ def test_reader_trains_on_the_chunk_with_the_answer(tiny: Any, tmp_path: Path, m
         QAExample("", text, "Where did Ada move?", ("Aalen",)),
         QAExample("", "Hugo moved to Haifa.", "Where did Hugo move?", ("Haifa",)),
     ]
-    read: set[str] = set()
+    read = set()
     usual = base.prompt_tokenizer.question_answer_targets
 
-    def noted(*given: Any, passages: list[str], **rest: Any) -> Any:
+    def noted(*given, passages, **rest):
         read.update(passages)
         return usual(*given, passages=passages, **rest)
 
@@ -166,7 +151,7 @@ def test_reader_trains_on_the_chunk_with_the_answer(tiny: Any, tmp_path: Path, m
     assert read == {chunks[-1], "Hugo moved to Haifa."}
 
 
-def test_a_kv_lora_alone_is_trained(tiny: Any, examples: Examples, tmp_path: Path) -> None:
+def test_a_kv_lora_alone_is_trained(tiny, examples, tmp_path):
     lora = LoraSettings(rank=2, alpha=4, layers=1, dropout=0.0)
     base, other = (load_base(str(tiny.bases["llama"])) for _ in range(2))
     before = {name: value.clone() for name, value in base.named_parameters()}

@@ -6,13 +6,9 @@ the documents in the bank say. A quarter of the documents is held out, and the b
 
 import itertools
 import random
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any, Final
 
 import pytest
 
-from mbc_engine.config import Config
 from mbc_engine.datasets.layout import QAExample
 from mbc_engine.evaluation.banks import (
     EmptyBank,
@@ -22,18 +18,15 @@ from mbc_engine.evaluation.banks import (
     shuffled_over_documents,
 )
 from mbc_engine.evaluation.cells import variant
-from mbc_engine.evaluation.methods import Method
 from mbc_engine.paper.checkpoint import load_model
-from mbc_engine.paper.mbc import MBC
 from mbc_engine.training.trainer import train
 
-BANKS: Final = 8
-SIZE: Final = 8
-Share = Callable[[Method], float]
+BANKS = 8
+SIZE = 8
 
 
 @pytest.fixture
-def moves(examples: Any) -> list[QAExample]:
+def moves(examples):
     """Who moved where, everybody to every place, in random order."""
     stories = [example.text.rstrip(".").split() for example in examples(50)]
     names, places = (sorted({words[place] for words in stories}) for place in (0, -1))
@@ -46,8 +39,8 @@ def moves(examples: Any) -> list[QAExample]:
 
 
 @pytest.fixture
-def trained(moves: list[QAExample], tmp_path: Path) -> Callable[[Config], MBC]:
-    def trained(config: Config) -> MBC:
+def trained(moves, tmp_path):
+    def trained(config):
         for _ in train(config, moves[len(moves) // 4 :], [], tmp_path / "run", cache=tmp_path / "cache"):
             pass
         return load_model(tmp_path / "run")
@@ -56,9 +49,9 @@ def trained(moves: list[QAExample], tmp_path: Path) -> Callable[[Config], MBC]:
 
 
 @pytest.fixture
-def config(tiny: Any) -> Config:
+def config(tiny):
     """What a base LM of random weights needs to learn to be steered, in seconds."""
-    made: Config = tiny.config(
+    return tiny.config(
         "gpt2",
         "bert",
         "model.documents.frozen=true",
@@ -77,11 +70,10 @@ def config(tiny: Any) -> Config:
         "training.losses.routing=1.0",
         "training.losses.reconstruction=1.0",
     )
-    return made
 
 
 @pytest.fixture
-def share(moves: list[QAExample]) -> Share:
+def share(moves):
     """How many of the questions a method answers, asked of banks of held-out documents about eight people each."""
     unseen, rng = moves[: len(moves) // 4], random.Random(1)
     banks = []
@@ -89,7 +81,7 @@ def share(moves: list[QAExample]) -> Share:
         about = {one.question: one for one in rng.sample(unseen, len(unseen))}
         banks.append(list(about.values())[:SIZE])
 
-    def share(method: Method) -> float:
+    def share(method):
         hits = 0
         for bank in banks:
             method.reset()
@@ -102,9 +94,7 @@ def share(moves: list[QAExample]) -> Share:
 
 
 @pytest.mark.slow
-def test_codes_answer_what_their_controls_cannot(
-    config: Config, trained: Callable[[Config], MBC], share: Share, moves: list[QAExample]
-) -> None:
+def test_codes_answer_what_their_controls_cannot(config, trained, share, moves):
     model = trained(config)
     real = share(MemoryMethod(model))
     assert real >= 0.5  # by chance one in six
@@ -119,9 +109,7 @@ def test_codes_answer_what_their_controls_cannot(
 
 
 @pytest.mark.slow
-def test_vectors_answer_what_an_empty_bank_cannot(
-    config: Config, trained: Callable[[Config], MBC], share: Share
-) -> None:
+def test_vectors_answer_what_an_empty_bank_cannot(config, trained, share):
     shorter = config.model_copy(update={"training": config.training.model_copy(update={"epochs": 40})})
     model = trained(variant(shorter, "mac"))
     real = share(MemoryMethod(model, keeps_codes=False))

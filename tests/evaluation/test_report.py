@@ -25,7 +25,7 @@ def test_rows_follow_the_order_of_the_methods(cell_of, results_of, predict):
 
 
 def test_each_size_of_memory_has_its_tests(cell_of, results_of, predict):
-    def scaled(*right: int) -> MethodResults:
+    def scaled(*right):
         alone = enumerate(results_of(predict(count, 10)).online for count in right)
         return MethodResults(scaling=tuple(replace(one, cost=replace(one.cost, documents=size)) for size, one in alone))
 
@@ -143,7 +143,7 @@ class TestVerdicts:
 
 
 def test_cautions(cell_of, published, results_of, predict):
-    def of(**right: tuple[int, int]) -> list[str]:
+    def of(**right):
         cell = cell_of({name: results_of(predict(*counts)) for name, counts in right.items()})
         return [caution.partition(":")[0].partition(",")[0] for caution in build_report({}, [cell]).cautions]
 

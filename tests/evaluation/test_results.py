@@ -2,8 +2,6 @@
 
 import re
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,7 +11,6 @@ from mbc_engine.datasets.layout import QAExample
 from mbc_engine.errors import ConfigError, DataError
 from mbc_engine.evaluation.methods import MethodAnswer
 from mbc_engine.evaluation.results import (
-    CellFolder,
     CodeUsage,
     Cost,
     ExperimentFolder,
@@ -46,19 +43,19 @@ HERE = {"cores": 2, "date": "2030-01-01T00:00:00+00:00", "command": "mbc eval", 
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> ExperimentFolder:
+def folder(tmp_path):
     return ExperimentFolder(tmp_path / "experiment")
 
 
 @pytest.fixture
-def cell(folder: ExperimentFolder) -> CellFolder:
+def cell(folder):
     return folder.cell("b-d")
 
 
 RATES = (TriedRate(1e-4, 3.5, 4.5), TriedRate(1e-5, 0.0, 0.0))
 
 
-def everything_of(cell: CellFolder) -> None:
+def everything_of(cell):
     for kind, outcomes in KEPT.items():
         cell.write_measured("mbc", kind, outcomes)
     cell.write("mbc", "rate", 1e-4)
@@ -94,7 +91,7 @@ class TestResults:
     @pytest.mark.parametrize(("kind", "type_"), [("online", Measurement), ("code-usage", CodeUsage)])
     def test_whatever_is_written_is_read(self, cell, kind, type_):
         @given(st.from_type(type_))
-        def comes_back(value: Any) -> None:
+        def comes_back(value):
             cell.write("mbc", kind, value)
             answered = {"predictions": ()} if kind == "online" else {}
             assert cell.read("mbc", kind) == replace(value, **answered)
@@ -149,7 +146,7 @@ class TestDamage:
 
 class TestBeginning:
     @pytest.fixture(autouse=True)
-    def made(self, folder: ExperimentFolder) -> None:
+    def made(self, folder):
         folder.path.mkdir()
 
     def test_settings_and_environment_are_kept(self, folder):
@@ -177,7 +174,7 @@ class TestBeginning:
         assert folder.settings() == SETTINGS
 
     def test_files_may_move(self, folder):
-        def of(train: str, test: str) -> dict[str, Any]:
+        def of(train, test):
             return {**SETTINGS, "datasets": [{"name": "d", "train": [train, "squad:train"], "test": test}]}
 
         folder.begin(of("/a/train.jsonl", "/a/test.jsonl[:9]"), HERE)
@@ -212,8 +209,8 @@ class TestWork:
 ASKED = QAExample("7", "Ada moved to the old port of Bergen.", "Where?", ("the old port of Bergen", "Bergen"))
 
 
-def predicted(reply: MethodAnswer, golds: str = "shortest") -> Prediction:
-    return predict(ASKED, reply, stream_index=12, memory_index=2, golds=golds)  # type: ignore[arg-type]
+def predicted(reply, golds="shortest"):
+    return predict(ASKED, reply, stream_index=12, memory_index=2, golds=golds)
 
 
 def test_prediction_fields():

@@ -1,7 +1,6 @@
 """Intervals and tests by hand, by full enumeration, and by simulation."""
 
 import itertools
-from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -9,40 +8,40 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mbc_engine.evaluation.statistics import Difference, Interval, adjusted, compare_pairs, interval, ratio
+from mbc_engine.evaluation.statistics import Interval, adjusted, compare_pairs, interval, ratio
 
 answered = st.lists(st.tuples(st.integers(0, 4), st.sampled_from([0.0, 0.25, 0.5, 1.0])), min_size=1, max_size=20)
 
 
-def by_document(values: Sequence[float], documents: Sequence[int]) -> list[list[float]]:
+def by_document(values, documents):
     return [
         [value for value, own in zip(values, documents, strict=True) if own == document]
         for document in dict.fromkeys(documents)
     ]
 
 
-def all_means(values: Sequence[float], documents: Sequence[int]) -> list[float]:
+def all_means(values, documents):
     """The means of all ordered draws of as many documents as there are, with replacement."""
     groups = by_document(values, documents)
     draws = [list(itertools.chain(*drawn)) for drawn in itertools.product(groups, repeat=len(groups))]
     return sorted(sum(drawn) / len(drawn) for drawn in draws)
 
 
-def all_flips(first: Sequence[float], second: Sequence[float], documents: Sequence[int]) -> Fraction:
+def all_flips(first, second, documents):
     """The share of all 2^documents exchanges of the methods that leave as large a difference, in exact numbers."""
     differences = [Fraction(one) - Fraction(other) for one, other in zip(first, second, strict=True)]
-    sums = [sum(group) for group in by_document(differences, documents)]  # type: ignore[arg-type]
+    sums = [sum(group) for group in by_document(differences, documents)]
     signs = list(itertools.product((1, -1), repeat=len(sums)))
     totals = [abs(sum(sign * own for sign, own in zip(row, sums, strict=True))) for row in signs]
     return Fraction(sum(total >= abs(sum(sums)) for total in totals), len(signs))
 
 
-def compared(first, second, documents, **draws) -> Difference:
+def compared(first, second, documents, **draws):
     (found,) = compare_pairs([(first, second)], documents, **draws)
     return found
 
 
-def test_the_interval_holds_the_middle_of_all_means() -> None:
+def test_the_interval_holds_the_middle_of_all_means():
     values, documents = [1, 1, 0, 0.5, 0, 0, 1], ["a", "a", "a", "b", "c", "c", "d"]
     means = all_means(values, documents)  # 4^4 of them
     found = interval(values, documents, resamples=200_000)
@@ -51,12 +50,12 @@ def test_the_interval_holds_the_middle_of_all_means() -> None:
     assert found.high == pytest.approx(means[int(0.975 * 256)], abs=0.03)
 
 
-def test_two_documents_by_hand() -> None:
+def test_two_documents_by_hand():
     """A draw has both from one, both from the other, or one of each: 1/4, 1/4, 1/2."""
     assert interval([1, 0, 0], ["long", "long", "short"]) == Interval(1 / 3, 0.0, 0.5)
 
 
-def test_questions_of_one_document_count_together() -> None:
+def test_questions_of_one_document_count_together():
     """Ten copies of each question make the result no more certain."""
     values, documents = np.tile([0, 1, 1, 0, 1], 10), np.tile(np.arange(5), 10)
     assert interval(values, documents) == interval([0, 1, 1, 0, 1], range(5))
@@ -65,8 +64,8 @@ def test_questions_of_one_document_count_together() -> None:
 
 
 @given(answered, st.integers(0, 3))
-def test_interval_depends_on_seed_not_order(questions: list[tuple[int, float]], seed: int) -> None:
-    def of(rows: list[tuple[int, float]]) -> Interval:
+def test_interval_depends_on_seed_not_order(questions, seed):
+    def of(rows):
         return interval([value for _, value in rows], [document for document, _ in rows], resamples=50, seed=seed)
 
     found, values = of(questions), [value for _, value in questions]
@@ -75,14 +74,14 @@ def test_interval_depends_on_seed_not_order(questions: list[tuple[int, float]], 
     assert min(values) <= found.low <= found.high <= max(values)
 
 
-def test_a_paired_test_by_hand() -> None:
+def test_a_paired_test_by_hand():
     """Sums of differences 1, 1, 2, so that only two of eight flips come to 4 or -4."""
     found = compared([1, 1, 1, 1], [0, 0, 0, 0], ["a", "b", "c", "c"])
     assert found.p == 2 / 8
     assert found.difference == Interval(1.0, 1.0, 1.0)
 
 
-def test_several_pairs_are_each_what_it_is_alone() -> None:
+def test_several_pairs_are_each_what_it_is_alone():
     """One with few differing documents, whose flips are all enumerated, among others whose flips are drawn."""
     rng = np.random.default_rng(4)
     documents, second = rng.integers(0, 30, 90), rng.integers(0, 2, 90)
@@ -98,7 +97,7 @@ def test_several_pairs_are_each_what_it_is_alone() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 6), *[st.sampled_from([0.0, 1 / 3, 0.4, 2 / 3, 1.0])] * 2), min_size=1))
-def test_few_documents_are_flipped_in_all_ways(questions: list[tuple[int, float, float]]) -> None:
+def test_few_documents_are_flipped_in_all_ways(questions):
     documents, first, second = zip(*questions, strict=True)
     found = compared(first, second, documents, resamples=200)
     # Thirds are no exact floats: ties are of sixtieths.
@@ -107,7 +106,7 @@ def test_few_documents_are_flipped_in_all_ways(questions: list[tuple[int, float,
     assert compared(second, first, documents, resamples=200).p == found.p
 
 
-def test_many_documents_are_flipped_at_random() -> None:
+def test_many_documents_are_flipped_at_random():
     """14 differing documents have more flips than are drawn, but the result is close to that of all flips, of which
     every eighth is exactly as large as the observed difference."""
     first, second = [1] * 10 + [0] * 4, [0] * 10 + [1] * 4
@@ -118,12 +117,12 @@ def test_many_documents_are_flipped_at_random() -> None:
     assert drawn == pytest.approx([exact] * 3, abs=0.025)
 
 
-def test_a_drawn_p_value_is_never_0() -> None:
+def test_a_drawn_p_value_is_never_0():
     found = compared([1.0] * 50, [0.0] * 50, range(50), resamples=999)
     assert found.p == 1 / 1000
 
 
-def test_a_ratio_by_hand() -> None:
+def test_a_ratio_by_hand():
     """Draws have both from one article (1 of 2), both from the other (3 of 2) or one of each (4 of 4): 1/4, 1/4, 1/2."""
     assert ratio([1, 0, 3], [1, 1, 2], ["long", "long", "short"]) == Interval(100.0, 50.0, 150.0)
     assert ratio([1, 0], [0, 0], [0, 1]) is None
@@ -137,11 +136,11 @@ def test_a_ratio_by_hand() -> None:
         ([0.01, 0.04, 0.03, 0.5], [0.04, 0.16 / 3, 0.16 / 3, 0.5]),  # 4/1, 4/3, min(4/2, 4/3), 4/4 times as large
     ],
 )
-def test_p_values_are_adjusted_for_their_number(p_values: list[float], expected: list[float]) -> None:
+def test_p_values_are_adjusted_for_their_number(p_values, expected):
     assert adjusted(p_values) == pytest.approx(expected)
 
 
-def test_values_and_questions_are_as_many() -> None:
+def test_values_and_questions_are_as_many():
     with pytest.raises(ValueError, match="2 values of 3 questions"):
         interval([1, 0], [1, 2, 3])
     with pytest.raises(ValueError, match="0 values"):

@@ -4,7 +4,6 @@ import math
 import sys
 from itertools import groupby
 from types import ModuleType, SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -13,11 +12,11 @@ from mbc_engine.lm.base import TokenisedText
 
 
 @pytest.fixture
-def no_spacy(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_spacy(monkeypatch):
     monkeypatch.setitem(sys.modules, "spacy", None)
 
 
-def found(text: str) -> list[str]:
+def found(text):
     """The spans of a text with any weight, where each character is a token."""
     weights = salient_spans()(TokenisedText(text, (0,) * len(text), tuple((at, at + 1) for at in range(len(text)))))
     runs = groupby(zip(text, weights.tolist(), strict=True), key=lambda marked: marked[1])
@@ -48,7 +47,7 @@ def found(text: str) -> list[str]:
         ("He came in May and left in March.", ["May", "March"]),
     ],
 )  # fmt: skip
-def test_names_are_found(text: str, names: list[str]) -> None:
+def test_names_are_found(text, names):
     assert found(text) == names
 
 
@@ -65,7 +64,7 @@ def test_names_are_found(text: str, names: list[str]) -> None:
         ("marching in august company", []),
     ],
 )
-def test_dates_count(text: str, dates: list[str]) -> None:
+def test_dates_count(text, dates):
     assert found(text) == dates
 
 
@@ -80,11 +79,11 @@ def test_dates_count(text: str, dates: list[str]) -> None:
         "two of 7",
     ],
 )
-def test_numbers_that_are_no_dates_do_not_count(text: str) -> None:
+def test_numbers_that_are_no_dates_do_not_count(text):
     assert found(text) == []
 
 
-def test_tf_idf_by_hand() -> None:
+def test_tf_idf_by_hand():
     # "the" is in 3 of 3 texts, "cat" in 1, "zebra" in none.
     piece = TokenisedText("The cat, the zebra", (1,) * 6, ((0, 3), (3, 7), (7, 8), (8, 12), (12, 15), (15, 18)))
     rarity = {n: math.log(4 / (1 + n)) + 1 for n in (0, 1, 3)}
@@ -95,27 +94,26 @@ def test_tf_idf_by_hand() -> None:
 
 
 @pytest.mark.usefixtures("no_spacy")
-def test_span_tokens_weigh_one() -> None:
+def test_span_tokens_weigh_one():
     piece = TokenisedText("he met Ada.", (1, 2, 3, 4, 5), ((0, 2), (2, 6), (6, 9), (9, 10), (10, 11)))
     weights = salient_spans()
     assert weights(piece).tolist() == [0, 0, 1, 1, 0]
     assert weights(TokenisedText("he", (), ((0, 0), (0, 2)))).tolist() == [0, 0]
 
 
-def stand_in(models: list[str]) -> ModuleType:
+def stand_in(models):
     """A spaCy that finds a place and a number."""
-    spacy: Any = ModuleType("spacy")
+    spacy = ModuleType("spacy")
     spacy.util = SimpleNamespace(get_installed_models=lambda: models)
     entities = [
         SimpleNamespace(start_char=0, end_char=3, label_="GPE"),
         SimpleNamespace(start_char=4, end_char=5, label_="CARDINAL"),
     ]
     spacy.load = lambda name, exclude: {"en_core_web_md": lambda text: SimpleNamespace(ents=entities)}[name]
-    module: ModuleType = spacy
-    return module
+    return spacy
 
 
-def test_spacy_is_used_where_it_has_an_english_model(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_spacy_is_used_where_it_has_an_english_model(monkeypatch):
     monkeypatch.setitem(sys.modules, "spacy", stand_in(["de_core_news_sm", "en_core_web_sm", "en_core_web_md"]))
     piece = TokenisedText("ada 5 b", (1, 2, 3), ((0, 3), (3, 5), (5, 7)))
     assert salient_spans()(piece).tolist() == [1, 0, 0]

@@ -1,20 +1,17 @@
 """Small parts for reads: codebooks of five codes, documents of random codes, and their vectors written out."""
 
 import hashlib
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
 
-from mbc_engine.bank import BankHeader, Codes, MemoryBank, ModelSignature, Origin, StoredDocument
+from mbc_engine.bank import BankHeader, MemoryBank, ModelSignature, Origin, StoredDocument
 from mbc_engine.paper.aggregator import Aggregator
 from mbc_engine.paper.codebook import Codebook
 from mbc_engine.paper.memories import Router
 from mbc_engine.paper.reads import Reader
-from mbc_engine.ranking import Lengths
 
 TOKENS, DIM, CODES = 3, 6, 5
 MODES = ("flat", "routed", "hierarchical:3")
@@ -27,24 +24,17 @@ class Small:
     tokens: int = TOKENS
     dim: int = DIM
 
-    def codebook(self, *, levels: int = 1, per_position: bool = False, seed: int = 0) -> Codebook:
+    def codebook(self, *, levels=1, per_position=False, seed=0):
         torch.manual_seed(seed)
         codebook = Codebook(CODES, DIM, TOKENS, levels=levels, per_position=per_position)
         with torch.no_grad():
             codebook.books.normal_()
         return codebook.requires_grad_(False)
 
-    def codes(self, chunks: int, levels: int = 1, seed: int = 0) -> Codes:
+    def codes(self, chunks, levels=1, seed=0):
         return np.random.default_rng(seed).integers(0, CODES, (chunks, TOKENS, levels)).astype(np.uint16)
 
-    def reader(
-        self,
-        codebook: Codebook | None = None,
-        *,
-        routed: bool = False,
-        documents: int = 2,
-        pass_through: bool = False,
-    ) -> Reader:
+    def reader(self, codebook=None, *, routed=False, documents=2, pass_through=False):
         torch.manual_seed(7)
         aggregator = Aggregator(DIM, blocks=2, heads=2, head_dim=4, hidden=8, pass_through=pass_through)
         aggregator.requires_grad_(False)
@@ -52,10 +42,10 @@ class Small:
         torch.nn.init.normal_(router.weight)
         return Reader(aggregator, codebook or self.codebook(), router if routed else None, documents, 4)
 
-    def question(self, questions: int = 2, seed: int = 3) -> Tensor:
+    def question(self, questions=2, seed=3):
         return torch.randn(questions, TOKENS, DIM, generator=torch.Generator().manual_seed(seed))
 
-    def dense(self, codebook: Codebook, codes: Codes) -> Tensor:
+    def dense(self, codebook, codes):
         """All chunks' vectors by one look-up each, [N, T, D]."""
         result = torch.zeros(len(codes), TOKENS, DIM)
         for chunk, token, level in np.ndindex(*codes.shape):
@@ -63,20 +53,11 @@ class Small:
             result[chunk, token] += codebook.books[level, position, int(codes[chunk, token, level])]
         return result
 
-    def documents(self, lengths: Lengths) -> list[int]:
+    def documents(self, lengths):
         """The number of the document that each chunk belongs to."""
         return [number for number, length in enumerate(lengths.tolist()) for _ in range(length)]
 
-    def bank(
-        self,
-        codebook: Codebook,
-        codes: Codes,
-        lengths: Lengths,
-        *,
-        dates: Sequence[str | None] | None = None,
-        keeps_origins: bool = True,
-        first: int = 0,
-    ) -> MemoryBank:
+    def bank(self, codebook, codes, lengths, *, dates=None, keeps_origins=True, first=0):
         """A bank of documents /0, /1, ... in that order, or from another number on."""
         bank = MemoryBank.create(
             None,
@@ -99,24 +80,24 @@ class Small:
 
 
 @pytest.fixture(scope="session")
-def small() -> Small:
+def small():
     return Small()
 
 
 @pytest.fixture(scope="module")
-def small_blocks() -> Iterator[None]:
+def small_blocks():
     """Banks with five chunks to a block."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(BankHeader, "block_chunks", property(lambda header: 5))
         yield
 
 
-def modes_of(codebook: Codebook) -> Sequence[str]:
+def modes_of(codebook):
     """The reads of these codes; residual ones cannot be read flat."""
     return MODES if codebook.levels == 1 else MODES[1:]
 
 
-def weight_overrides(base: str, encoder: str, frozen: bool = False) -> list[str]:
+def weight_overrides(base, encoder, frozen=False):
     """Settings for the weight formats of the base LM and both encoders."""
     sides = [f"model.{side}.weights={encoder}" for side in ("documents", "questions")]
     sides += [f"model.{side}.frozen={str(frozen).lower()}" for side in ("documents", "questions")]

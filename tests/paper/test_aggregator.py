@@ -4,18 +4,17 @@ import math
 
 import pytest
 import torch
-from torch import Tensor
 from torch.nn import functional
 
-from mbc_engine.paper.aggregator import Aggregator, CrossAttention
+from mbc_engine.paper.aggregator import Aggregator
 
 
-def small(*, pass_through: bool = False) -> Aggregator:
+def small(*, pass_through=False):
     torch.manual_seed(0)
     return Aggregator(6, blocks=3, heads=2, head_dim=5, hidden=7, pass_through=pass_through).requires_grad_(False)
 
 
-def naive_attention(layer: CrossAttention, query: Tensor, rows: list[Tensor]) -> tuple[Tensor, list[float]]:
+def naive_attention(layer, query, rows):
     """One query [D] over rows [D] by loops: what is added to it, and the mean weight of each row."""
     normed = layer.norm(query)
     size, reads, shares = layer.head_dim, [], [0.0] * len(rows)
@@ -31,7 +30,7 @@ def naive_attention(layer: CrossAttention, query: Tensor, rows: list[Tensor]) ->
     return layer.output.weight @ torch.cat(reads) + layer.output.bias, shares
 
 
-def naive_aggregate(aggregator: Aggregator, question: Tensor, bank: Tensor) -> tuple[Tensor, Tensor]:
+def naive_aggregate(aggregator, question, bank):
     """One question [T, D] over one bank [N, D]: its modulation and each row's attention."""
     queries, attention = list(question), torch.zeros(len(bank))
     for block in aggregator.blocks:
@@ -44,7 +43,7 @@ def naive_aggregate(aggregator: Aggregator, question: Tensor, bank: Tensor) -> t
     return torch.stack(queries), attention
 
 
-def test_aggregator_equals_loops() -> None:
+def test_aggregator_equals_loops():
     aggregator = small()
     question, bank = torch.randn(3, 4, 6), torch.randn(3, 5, 6)
     read = aggregator(question, bank)
@@ -54,7 +53,7 @@ def test_aggregator_equals_loops() -> None:
         torch.testing.assert_close(read.attention[index], attention)
 
 
-def test_pass_through_leaves_out_the_question() -> None:
+def test_pass_through_leaves_out_the_question():
     aggregator = small(pass_through=True)
     for weights in aggregator.parameters():
         weights.normal_()
@@ -67,7 +66,7 @@ def test_pass_through_leaves_out_the_question() -> None:
 
 
 @pytest.mark.parametrize("head_dim", [64, 48, 80])
-def test_initial_pass_through(head_dim: int) -> None:
+def test_initial_pass_through(head_dim):
     torch.manual_seed(0)
     aggregator = Aggregator(256, blocks=2, heads=4, head_dim=head_dim, hidden=7, pass_through=True)
     rows, other = torch.randn(5, 256), torch.randn(256)
@@ -80,7 +79,7 @@ def test_initial_pass_through(head_dim: int) -> None:
     assert not modulation[width:].any()
 
 
-def test_row_of_weight_n() -> None:
+def test_row_of_weight_n():
     aggregator = small()
     question, rows = torch.randn(2, 4, 6), torch.randn(2, 3, 6)
     counts = torch.tensor([4, 1, 3])

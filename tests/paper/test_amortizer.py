@@ -1,7 +1,5 @@
 """Amortizers: padding does not leak, queries see each other, an encoder's readout starts as its mean."""
 
-from typing import Any
-
 import pytest
 import torch
 
@@ -13,7 +11,7 @@ SHORT, LONG = "Ada moved.", "Where did the old painter move to in the spring, an
 
 @pytest.mark.parametrize("encoder", ["bert", "t5"])
 @pytest.mark.parametrize("centring", ["true", "false"])
-def test_padding_is_ignored(tiny: Any, encoder: str, centring: str) -> None:
+def test_padding_is_ignored(tiny, encoder, centring):
     documents = tiny.model("gpt2", encoder, f"model.centring={centring}").documents
     with torch.no_grad():
         alone, together = documents([SHORT]), documents([SHORT, LONG])
@@ -22,7 +20,7 @@ def test_padding_is_ignored(tiny: Any, encoder: str, centring: str) -> None:
     assert (together[1] - together[0]).abs().max() > 1e-2
 
 
-def test_t5_decoder_is_not_causal(tiny: Any) -> None:
+def test_t5_decoder_is_not_causal(tiny):
     encoder = load_encoder(str(tiny.encoders["t5"]))
     torch.manual_seed(0)
     amortizer = T5Amortizer(encoder.model, 4, 8).eval().requires_grad_(False)
@@ -36,7 +34,7 @@ def test_t5_decoder_is_not_causal(tiny: Any) -> None:
         assert (difference > 1e-3).all()
 
 
-def test_t5_has_a_head_a_vector(tiny: Any) -> None:
+def test_t5_has_a_head_a_vector(tiny):
     encoder = load_encoder(str(tiny.encoders["t5"]))
     amortizer = T5Amortizer(encoder.model, 3, 8).eval().requires_grad_(False)
     states, mask = torch.randn(2, 5, 16), torch.ones(2, 5, dtype=torch.int64)
@@ -48,7 +46,7 @@ def test_t5_has_a_head_a_vector(tiny: Any) -> None:
 
 
 @pytest.mark.parametrize(("inputs", "dim"), [(4, 4), (4, 6)])
-def test_token_head(inputs: int, dim: int) -> None:
+def test_token_head(inputs, dim):
     head, x = TokenHead(inputs, dim), torch.randn(2, inputs)
     norm, up, _, down = head.mlp
     skip = x if inputs == dim else x @ head.skip.weight.T + head.skip.bias
@@ -57,19 +55,19 @@ def test_token_head(inputs: int, dim: int) -> None:
 
 
 @pytest.fixture
-def pooling(tiny: Any) -> EncoderAmortizer:
+def pooling(tiny):
     encoder = load_encoder(str(tiny.encoders["bert"]))
     torch.manual_seed(0)
     return EncoderAmortizer(encoder.model, 4, 8).eval().requires_grad_(False)
 
 
-def masked_states() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+def masked_states():
     torch.manual_seed(1)
     states, mask = torch.randn(2, 5, 24), torch.tensor([[1, 1, 1, 1, 1], [1, 1, 0, 0, 0]])
     return states, mask, torch.stack([states[0].mean(0), states[1, :2].mean(0)])
 
 
-def test_initial_encoder_amortizer(pooling: EncoderAmortizer) -> None:
+def test_initial_encoder_amortizer(pooling):
     states, mask, means = masked_states()
     pooled = pooling.pooled(states, mask)
     torch.testing.assert_close(pooled, means[:, None].expand(-1, 4, -1), rtol=0, atol=0.05)
@@ -77,7 +75,7 @@ def test_initial_encoder_amortizer(pooling: EncoderAmortizer) -> None:
     torch.testing.assert_close(pooling.readout(states, mask), expected)
 
 
-def test_queries_equal_a_loop(pooling: EncoderAmortizer) -> None:
+def test_queries_equal_a_loop(pooling):
     states, mask, _ = masked_states()
     pooling.queries.normal_()
     pooled, size = pooling.pooled(states, mask), 12  # two heads of twelve
@@ -89,7 +87,7 @@ def test_queries_equal_a_loop(pooling: EncoderAmortizer) -> None:
         torch.testing.assert_close(pooled[text, token, part], weights @ states[text, :length, part])
 
 
-def test_window(tiny: Any) -> None:
+def test_window(tiny):
     for encoder, special in (("bert", 2), ("t5", 1)):
         documents = tiny.model("gpt2", encoder, "model.documents.window=6").documents
         ids, mask = documents.tokenize([SHORT, LONG])

@@ -1,11 +1,9 @@
 """From settings to a model: what trains, what is shared, and that settings arrive."""
 
-from typing import Any
-
 import torch
 
 
-def sides(tiny: Any, documents: bool, questions: bool) -> tuple[torch.nn.Module, torch.nn.Module]:
+def sides(tiny, documents, questions):
     """Both pretrained encoders of a model that freezes them or not."""
     model = tiny.model(
         "gpt2",
@@ -16,13 +14,13 @@ def sides(tiny: Any, documents: bool, questions: bool) -> tuple[torch.nn.Module,
     return model.documents.amortizer.pretrained, model.questions.amortizer.pretrained
 
 
-def test_only_frozen_encoders_are_shared(tiny: Any) -> None:
+def test_only_frozen_encoders_are_shared(tiny):
     for documents, questions in ((False, False), (False, True), (True, False), (True, True)):
         one, other = sides(tiny, documents, questions)
         assert (one is other) == (documents and questions)
 
 
-def test_settings_reach_the_modules(tiny: Any) -> None:
+def test_settings_reach_the_modules(tiny):
     model = tiny.model(
         "llama",
         "bert",

@@ -14,11 +14,11 @@ CENTRED = torch.tensor([[[-1.0, 0.0], [0.0, -3.0]], [[1.0, 0.0], [0.0, 3.0]]])
 SCALE = torch.tensor([[math.sqrt(0.5)], [math.sqrt(4.5)]])
 
 
-def test_training_centres_by_the_batch() -> None:
+def test_training_centres_by_the_batch():
     torch.testing.assert_close(Centring(torch.zeros(2, 2))(VECTORS), CENTRED / SCALE)
 
 
-def test_position_vectors() -> None:
+def test_position_vectors():
     positions = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
     centring = Centring(positions)
     centred = centring(VECTORS)
@@ -28,14 +28,14 @@ def test_position_vectors() -> None:
     assert torch.equal(centring(VECTORS[:1]), centring.eval()(VECTORS[:1]))
 
 
-def test_fit() -> None:
+def test_fit():
     centring = Centring(torch.zeros(2, 2))
     centring.fit(VECTORS)
     torch.testing.assert_close(centring.mean, torch.tensor([[2.0, 5.0], [0.0, 3.0]]))
     torch.testing.assert_close(centring.eval()(VECTORS), CENTRED / SCALE)
 
 
-def test_batch_statistics_carry_gradients() -> None:
+def test_batch_statistics_carry_gradients():
     torch.manual_seed(0)
     weights, ours = torch.randn(3, 2, 2), torch.randn(3, 2, 2, requires_grad=True)
     (Centring(torch.zeros(2, 2))(ours) * weights).sum().backward()
@@ -55,5 +55,5 @@ def test_batch_statistics_carry_gradients() -> None:
         ([[[3.0, 0.0], [2.0, 0.0]], [[1.0, 0.0], [2.0, 0.0]]], 2 / 18),  # positions apart: 2 of 9 + 4 + 1 + 4
     ],
 )
-def test_document_variance_by_hand(vectors: list[list[list[float]]], expected: float) -> None:
+def test_document_variance_by_hand(vectors, expected):
     assert document_variance(torch.tensor(vectors)) == pytest.approx(expected)

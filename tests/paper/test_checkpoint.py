@@ -2,8 +2,6 @@
 
 import re
 import shutil
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -12,7 +10,6 @@ from mbc_engine.errors import ModelError, ModelMismatch
 from mbc_engine.model import open_bank, signature
 from mbc_engine.names import find_model
 from mbc_engine.paper.checkpoint import load_model, save_model, trained_state
-from mbc_engine.paper.mbc import MBC
 from mbc_engine.paper.memories import CodeMemory
 from tests.paper.conftest import weight_overrides
 
@@ -26,12 +23,12 @@ PACKED_BASE = [
 ]
 
 
-def overrides(frozen: bool) -> list[str]:
+def overrides(frozen):
     word = str(frozen).lower()
     return [f"model.documents.frozen={word}", f"model.questions.frozen={word}", "model.centring=true"]
 
 
-def disturbed(model: MBC) -> MBC:
+def disturbed(model):
     """A model whose every trained value differs from a freshly built one's."""
     torch.manual_seed(5)
     with torch.no_grad():
@@ -44,12 +41,12 @@ def disturbed(model: MBC) -> MBC:
 
 
 @pytest.fixture
-def saved(tiny: Any, tmp_path: Path) -> Path:
+def saved(tiny, tmp_path):
     save_model(disturbed(tiny.model()), tiny.config(), tmp_path / "model")
     return tmp_path / "model"
 
 
-def check_loaded(models: Any, folder: Path, *settings: str) -> None:
+def check_loaded(models, folder, *settings):
     model = disturbed(models.model(*settings))
     save_model(model, models.config(*settings), folder)
     again = load_model(folder)
@@ -65,17 +62,17 @@ def check_loaded(models: Any, folder: Path, *settings: str) -> None:
 
 
 @pytest.mark.parametrize(("base", "encoder", "frozen"), PLAIN)
-def test_round_trip(tiny: Any, tmp_path: Path, base: str, encoder: str, frozen: bool) -> None:
+def test_round_trip(tiny, tmp_path, base, encoder, frozen):
     check_loaded(tiny, tmp_path / "model", base, encoder, *overrides(frozen))
 
 
 @pytest.mark.parametrize(("encoder", "frozen", "weights"), PACKED_BASE)
-def test_round_trip_with_packed_weights(wide: Any, tmp_path: Path, encoder: str, frozen: bool, weights: str) -> None:
+def test_round_trip_with_packed_weights(wide, tmp_path, encoder, frozen, weights):
     check_loaded(wide, tmp_path / "model", "gpt2", encoder, *weight_overrides("nf4", weights, frozen))
 
 
 @pytest.mark.parametrize("encoder", ["bert", "t5"])
-def test_frozen_encoders_are_not_stored(tiny: Any, encoder: str) -> None:
+def test_frozen_encoders_are_not_stored(tiny, encoder):
     for frozen in (True, False):
         names = trained_state(tiny.model("gpt2", encoder, *overrides(frozen)))
         stored = {name for name in names if ".encoder." in name or ".t5." in name}
@@ -85,7 +82,7 @@ def test_frozen_encoders_are_not_stored(tiny: Any, encoder: str) -> None:
         assert not any(name.startswith("base.") for name in names)
 
 
-def test_fingerprints(tiny: Any) -> None:
+def test_fingerprints(tiny):
     model = tiny.model()
     amortizer, codebook = model.fingerprints()
     assert re.fullmatch("[0-9a-f]{16}", amortizer)
@@ -102,7 +99,7 @@ def test_fingerprints(tiny: Any) -> None:
         assert model.fingerprints()[0] != amortizer
 
 
-def test_no_pickles(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_pickles(saved, monkeypatch):
     files = sorted(path.relative_to(saved).as_posix() for path in saved.rglob("*") if path.is_file())
     assert files == [
         "adapter/adapter_config.json",
@@ -111,7 +108,7 @@ def test_no_pickles(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         "model.safetensors",
     ]
 
-    def refuse(*_: Any, **__: Any) -> None:
+    def refuse(*_, **__):
         raise AssertionError("unpickled")
 
     monkeypatch.setattr("torch.load", refuse)
@@ -121,7 +118,7 @@ def test_no_pickles(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("file", ["model.safetensors", "adapter/adapter_model.safetensors"])
 @pytest.mark.parametrize("damage", ["cut", "header", "missing"])
-def test_damaged_weights(saved: Path, file: str, damage: str) -> None:
+def test_damaged_weights(saved, file, damage):
     content = (saved / file).read_bytes()
     (saved / file).unlink()
     if damage != "missing":
@@ -132,21 +129,21 @@ def test_damaged_weights(saved: Path, file: str, damage: str) -> None:
 
 
 @pytest.mark.parametrize(("old", "new"), [("tokens = 4", "tokens = 5"), ("quantised = true", "quantised = false")])
-def test_weights_of_other_settings(saved: Path, old: str, new: str) -> None:
+def test_weights_of_other_settings(saved, old, new):
     text = (saved / "config.toml").read_text()
     (saved / "config.toml").write_text(text.replace(old, new))
     with pytest.raises(ModelError, match="do not fit the model's settings"):
         load_model(saved)
 
 
-def test_another_base_lm(tiny: Any, saved: Path) -> None:
+def test_another_base_lm(tiny, saved):
     text = (saved / "config.toml").read_text()
     (saved / "config.toml").write_text(text.replace(str(tiny.bases["gpt2"]), str(tiny.bases["llama"])))
     with pytest.raises(ModelMismatch, match="does not fit the base LM"):
         load_model(saved)
 
 
-def test_find_model_by_name(saved: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_find_model_by_name(saved, monkeypatch, tmp_path):
     monkeypatch.setattr("platformdirs.user_data_path", lambda name: tmp_path / "data" / name)
     own = tmp_path / "data" / "mbc" / "models" / "my-model"
     shutil.copytree(saved, own)
@@ -156,7 +153,7 @@ def test_find_model_by_name(saved: Path, monkeypatch: pytest.MonkeyPatch, tmp_pa
     assert find_model("my-run") == trained
 
 
-def test_model_without_codes(tiny: Any, tmp_path: Path) -> None:
+def test_model_without_codes(tiny, tmp_path):
     model = tiny.model("gpt2", "bert", "model.quantised=false")
     assert not any(name.startswith("codebook") for name in trained_state(model))
     for attempt in (

@@ -1,14 +1,11 @@
 """Which codes a read took, against loops over attention to all vectors."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mbc_engine.bank import Codes
 from mbc_engine.paper.codebook import Codebook
 from mbc_engine.paper.memories import BankMemory, CodeMemory, VectorMemory
 from mbc_engine.paper.reads import read
@@ -16,7 +13,7 @@ from mbc_engine.paper.reads import read
 LENGTHS = st.lists(st.integers(1, 4), min_size=1, max_size=8)
 
 
-def gathered(codebook: Codebook, codes: Codes, attention: np.ndarray) -> np.ndarray:
+def gathered(codebook, codes, attention):
     """The attention of one question to vectors [n, T], added to their codes [n, T, levels] one by one."""
     shape = codebook.shape
     result = np.zeros((shape.levels, shape.positions, shape.num_codes))
@@ -27,7 +24,7 @@ def gathered(codebook: Codebook, codes: Codes, attention: np.ndarray) -> np.ndar
 
 
 @given(lengths=LENGTHS, per_position=st.booleans(), seed=st.integers(0, 100))
-def test_flat_codes_equal_dense_attention(small: Any, lengths: list[int], per_position: bool, seed: int) -> None:
+def test_flat_codes_equal_dense_attention(small, lengths, per_position, seed):
     codebook = small.codebook(per_position=per_position, seed=seed)
     reader, question, codes = small.reader(codebook), small.question(seed=seed), small.codes(sum(lengths), seed=seed)
     dense = reader.aggregator(question, small.dense(codebook, codes).flatten(0, 1).expand(2, -1, -1))
@@ -43,7 +40,7 @@ def test_flat_codes_equal_dense_attention(small: Any, lengths: list[int], per_po
 
 
 @given(lengths=LENGTHS, levels=st.integers(1, 3), per_position=st.booleans(), count=st.integers(1, 5))
-def test_routed_codes_equal_a_loop(small: Any, lengths: list[int], levels: int, per_position: bool, count: int) -> None:
+def test_routed_codes_equal_a_loop(small, lengths, levels, per_position, count):
     codebook = small.codebook(levels=levels, per_position=per_position)
     reader, question = small.reader(codebook, routed=True, documents=count), small.question(3)
     codes = small.codes(sum(lengths), levels)
@@ -61,7 +58,7 @@ def test_routed_codes_equal_a_loop(small: Any, lengths: list[int], levels: int, 
 
 
 @pytest.mark.parametrize("mode", ["flat", "routed", "hierarchical:2"])
-def test_no_codes(small: Any, mode: str) -> None:
+def test_no_codes(small, mode):
     codebook, question = small.codebook(), small.question()
     reader = small.reader(codebook, routed=True)
     assert read(mode, reader, question, CodeMemory(small.codes(0), codebook)).codes is None
@@ -69,7 +66,7 @@ def test_no_codes(small: Any, mode: str) -> None:
 
 
 @pytest.mark.parametrize("mode", ["flat", "routed", "hierarchical:2"])
-def test_codes_are_lazy(small: Any, mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_codes_are_lazy(small, mode, monkeypatch):
     codebook = small.codebook()
     memory, asked = CodeMemory(small.codes(4), codebook), []
     reading = read(mode, small.reader(codebook, routed=True), small.question(), memory)

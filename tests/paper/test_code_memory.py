@@ -1,9 +1,7 @@
 """Codes in a bank against the same codes in memory, whole and in part, however the bank is cut into blocks."""
 
 import math
-from collections.abc import Sequence
 from datetime import date, timedelta
-from typing import Any
 
 import numpy as np
 import pytest
@@ -11,11 +9,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mbc_engine.bank import MemoryBank, Selection
+from mbc_engine.bank import Selection
 from mbc_engine.errors import ModelError
-from mbc_engine.paper.codebook import Codebook
 from mbc_engine.paper.memories import BankMemory, CodeMemory
-from mbc_engine.paper.reads import Reading, read
+from mbc_engine.paper.reads import read
 from tests.paper.conftest import MODES, modes_of
 
 pytestmark = pytest.mark.usefixtures("small_blocks")
@@ -23,7 +20,7 @@ pytestmark = pytest.mark.usefixtures("small_blocks")
 NAMES = st.sets(st.integers(0, 11), max_size=12)
 
 
-def assert_same(one: Reading, other: Reading, number_of: Any = int, other_number_of: Any = int) -> None:
+def assert_same(one, other, number_of=int, other_number_of=int):
     """The same modulation and the same sources, whose chunks are known by these names."""
     torch.testing.assert_close(one.modulation, other.modulation, rtol=1e-4, atol=1e-5)
     for own, others in zip(one.sources, other.sources, strict=True):
@@ -33,17 +30,17 @@ def assert_same(one: Reading, other: Reading, number_of: Any = int, other_number
         assert len(own) == len(others) == len(shares)
 
 
-def named(bank: MemoryBank) -> Any:
+def named(bank):
     """Names of a bank's chunks: their document's first origin and their place in it."""
 
-    def name(chunk: int) -> tuple[str, int]:
+    def name(chunk):
         (stored,) = bank.chunks_at([chunk])
         return stored.document.origins[0].source, stored.ordinal
 
     return name
 
 
-def subset(small: Any, codebook: Codebook, codes: Any, lengths: Any, kept: Sequence[int]) -> MemoryBank:
+def subset(small, codebook, codes, lengths, kept):
     """A bank that holds just some of the documents."""
     bank = small.bank(codebook, codes, lengths)
     bank.remove([(f"/{number}", "") for number in range(len(lengths)) if number not in kept])
@@ -57,9 +54,7 @@ def subset(small: Any, codebook: Codebook, codes: Any, lengths: Any, kept: Seque
     per_position=st.booleans(),
     keeps_origins=st.booleans(),
 )
-def test_bank_reads_as_its_codes(
-    small: Any, lengths: list[int], removed: set[int], levels: int, per_position: bool, keeps_origins: bool
-) -> None:
+def test_bank_reads_as_its_codes(small, lengths, removed, levels, per_position, keeps_origins):
     codebook = small.codebook(levels=levels, per_position=per_position)
     reader, question = small.reader(codebook, routed=True), small.question()
     codes = small.codes(sum(lengths), levels)
@@ -83,9 +78,7 @@ def test_bank_reads_as_its_codes(
     levels=st.integers(1, 2),
     exclude=st.booleans(),
 )
-def test_selection_reads_as_a_smaller_bank(
-    small: Any, lengths: list[int], kept: set[int], levels: int, exclude: bool
-) -> None:
+def test_selection_reads_as_a_smaller_bank(small, lengths, kept, levels, exclude):
     codebook = small.codebook(levels=levels)
     reader, question = small.reader(codebook, routed=True), small.question()
     codes, kept = small.codes(sum(lengths), levels), {number for number in kept if number < len(lengths)}
@@ -120,7 +113,7 @@ DAYS = [date(2024, 1, 1) + timedelta(30 * number) for number in range(10)]
         (Selection(as_of=DAYS[9], half_life=1e12), range(10)),
     ],
 )
-def test_dates_and_names_read_as_a_smaller_bank(small: Any, selection: Selection, kept: Any) -> None:
+def test_dates_and_names_read_as_a_smaller_bank(small, selection, kept):
     codebook, lengths = small.codebook(per_position=True), np.array([1, 2] * 5 + [2])
     reader, question, codes = small.reader(codebook, routed=True), small.question(), small.codes(17)
     dates = [*(day.isoformat() for day in DAYS), None]  # the last bears none
@@ -139,7 +132,7 @@ def test_dates_and_names_read_as_a_smaller_bank(small: Any, selection: Selection
 # The last: half-lives of a day, a year after the last document. What matters is how much older one is than another.
 @pytest.mark.parametrize("mode", ["flat", "routed"])
 @pytest.mark.parametrize("value", [math.nan, math.inf])
-def test_diverged_model(small: Any, mode: str, value: float) -> None:
+def test_diverged_model(small, mode, value):
     codebook = small.codebook()
     with torch.no_grad():
         codebook.books[0, 0, 2, 1] = value

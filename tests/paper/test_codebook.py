@@ -2,25 +2,24 @@
 
 import pytest
 import torch
-from torch import Tensor
 
 from mbc_engine.paper.codebook import Codebook, kmeans
 
 SQUARE = [[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]
 
 
-def book_of(codes: list[list[float]], tokens: int = 1, **options: float) -> Codebook:
+def book_of(codes, tokens=1, **options):
     codebook = Codebook(len(codes), len(codes[0]), tokens, **options)
     with torch.no_grad():
         codebook.books[0, 0] = torch.tensor(codes)
     return codebook
 
 
-def vectors_of(*documents: list[list[float]]) -> Tensor:
+def vectors_of(*documents):
     return torch.tensor(documents)
 
 
-def naive_quantize(codebook: Codebook, vectors: Tensor) -> tuple[Tensor, Tensor, float]:
+def naive_quantize(codebook, vectors):
     """Codes, vectors and loss by one loop a document, a position and a level."""
     books = codebook.books.detach()
     codes = torch.zeros(*vectors.shape[:2], codebook.levels, dtype=torch.int64)
@@ -38,7 +37,7 @@ def naive_quantize(codebook: Codebook, vectors: Tensor) -> tuple[Tensor, Tensor,
     return codes, sums, sum(error) * (1 + codebook.commitment)
 
 
-def test_straight_through_gradient() -> None:
+def test_straight_through_gradient():
     codebook = book_of(SQUARE)
     vectors = vectors_of([[0.75, 0.25]]).requires_grad_()
     out = codebook.quantize(vectors).vectors
@@ -49,7 +48,7 @@ def test_straight_through_gradient() -> None:
     assert book_gradient is None
 
 
-def test_loss_and_gradients_by_hand() -> None:
+def test_loss_and_gradients_by_hand():
     # Code [1, 0] for [0.75, 0.25]: squared error (0.0625 + 0.0625) over two elements is 0.0625.
     codebook = book_of(SQUARE, commitment=0.5)
     vectors = vectors_of([[0.75, 0.25]]).requires_grad_()
@@ -65,7 +64,7 @@ def test_loss_and_gradients_by_hand() -> None:
 
 @pytest.mark.parametrize("levels", [1, 3])
 @pytest.mark.parametrize("per_position", [False, True])
-def test_quantize_equals_loops(levels: int, per_position: bool) -> None:
+def test_quantize_equals_loops(levels, per_position):
     torch.manual_seed(levels)
     codebook = Codebook(5, 3, 4, levels=levels, per_position=per_position)
     with torch.no_grad():
@@ -84,7 +83,7 @@ def test_quantize_equals_loops(levels: int, per_position: bool) -> None:
         torch.testing.assert_close(quantized.residuals[level], quantized.residuals[level - 1] - before)
 
 
-def test_usage_is_a_moving_average() -> None:
+def test_usage_is_a_moving_average():
     codebook = book_of(SQUARE, tokens=2, decay=0.75)
     codebook.update_usage(torch.tensor([[[0], [2]], [[2], [2]]]))
     assert codebook.usage.tolist() == [[[0.25, 0.0, 0.75]]]
@@ -92,7 +91,7 @@ def test_usage_is_a_moving_average() -> None:
     assert codebook.usage.tolist() == [[[0.4375, 0.75, 0.5625]]]
 
 
-def test_reset_of_codes_below_the_threshold() -> None:
+def test_reset_of_codes_below_the_threshold():
     codebook = book_of([[5.0, 5.0], [6.0, 6.0], [7.0, 7.0], [8.0, 8.0]], dead_threshold=0.1)
     codebook.usage[0, 0] = torch.tensor([0.05, 0.1, 1.0, 0.09])
     batch = vectors_of([[1.0, 0.0]], [[2.0, 0.0]], [[3.0, 0.0]])
@@ -106,7 +105,7 @@ def test_reset_of_codes_below_the_threshold() -> None:
     assert codebook.usage[0, 0].tolist() == pytest.approx([mean, 0.1, 1.0, mean])
 
 
-def test_reset_by_level_and_position() -> None:
+def test_reset_by_level_and_position():
     codebook = Codebook(2, 2, 2, levels=2, per_position=True)
     codebook.usage.fill_(1.0)
     codebook.usage[0, 1, 0] = codebook.usage[1, 0, 1] = 0.0
@@ -119,7 +118,7 @@ def test_reset_by_level_and_position() -> None:
     assert torch.equal(codebook.books, before)
 
 
-def test_perplexity_and_dead_codes() -> None:
+def test_perplexity_and_dead_codes():
     codebook = Codebook(2, 1, 2, per_position=True)
     codebook.usage[0] = torch.tensor([[1.0, 1.0], [5.0, 0.0]])
     assert codebook.perplexity() == pytest.approx(1.5)
@@ -128,7 +127,7 @@ def test_perplexity_and_dead_codes() -> None:
 
 @pytest.mark.parametrize("per_position", [False, True])
 @pytest.mark.parametrize("levels", [1, 2])
-def test_fit_reduces_the_error_of_every_level(levels: int, per_position: bool) -> None:
+def test_fit_reduces_the_error_of_every_level(levels, per_position):
     torch.manual_seed(0)
     vectors = torch.randn(40, 2, 3)
     codebook = Codebook(8, 3, 2, levels=levels, per_position=per_position)
@@ -145,12 +144,12 @@ def test_fit_reduces_the_error_of_every_level(levels: int, per_position: bool) -
     torch.testing.assert_close(codebook.usage[0] * len(vectors), counts[0], atol=6, rtol=0)
 
 
-def test_fit_needs_a_vector_a_code() -> None:
+def test_fit_needs_a_vector_a_code():
     with pytest.raises(ValueError, match="8 clusters need at least as many points, not 6"):
         Codebook(8, 3, 2).fit(torch.randn(3, 2, 3))
 
 
-def test_kmeans_finds_well_separated_clusters() -> None:
+def test_kmeans_finds_well_separated_clusters():
     torch.manual_seed(3)
     corners = torch.tensor([[0.0, 0.0], [100.0, 0.0], [0.0, 100.0]])
     points = torch.cat(

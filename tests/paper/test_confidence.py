@@ -17,11 +17,11 @@ GAINS = st.lists(st.integers(-80, 80).map(lambda value: value / 16), min_size=1,
     ("gain", "confidence", "origin"),
     [(2, 0.9, "memory"), (0.5, math.sqrt(3) / (1 + math.sqrt(3)), "unsure"), (0, 0.5, "unsure"), (-2, 0.1, "model")],
 )
-def test_judge(gain: float, confidence: float, origin: str) -> None:
+def test_judge(gain, confidence, origin):
     assert judge(HALVES, gain) == (pytest.approx(confidence), origin)
 
 
-def test_fit_of_separated_gains() -> None:
+def test_fit_of_separated_gains():
     # Eight of a kind: the targets are 9/10 and 1/10, and a line meets both.
     made = fit([2.0] * 8, [0.0] * 8)
     assert made.intercept == pytest.approx(-math.log(9))
@@ -32,7 +32,7 @@ def test_fit_of_separated_gains() -> None:
     assert judge(made, 0.0)[1] == "model"
 
 
-def test_fit_of_overlapping_gains() -> None:
+def test_fit_of_overlapping_gains():
     # Four of a kind: 5/6 and 1/6. At 1 the mean is (3 * 5/6 + 1/6) / 4 = 2/3, at 0 it is 1/3.
     made = fit([1.0, 1.0, 1.0, 0.0], [0.0, 0.0, 0.0, 1.0])
     assert made.intercept == pytest.approx(-math.log(2))
@@ -47,14 +47,14 @@ def test_fit_of_overlapping_gains() -> None:
     [([0.0, 1.0], [1.0, 2.0]), ([0.5, 1.5], [1.5, 0.5]), ([1.0, 1.0 + 1e-8], [1.0]), ([0.0], [0.0])],
     ids=["worse", "the same", "rounding", "one value"],
 )
-def test_useless_memory_is_always_unsure(informed: list[float], uninformed: list[float]) -> None:
+def test_useless_memory_is_always_unsure(informed, uninformed):
     made = fit(informed, uninformed)
     assert made == ALWAYS_UNSURE
     assert {judge(made, gain) for gain in (-1e9, 0.0, 1e9)} == {(0.5, "unsure")}
 
 
 @given(GAINS, GAINS)
-def test_wrong_labels_are_limited(informed: list[float], uninformed: list[float]) -> None:
+def test_wrong_labels_are_limited(informed, uninformed):
     made = fit(informed, uninformed)
     assert made.from_model <= made.from_memory
     assert 20 * sum(judge(made, gain)[1] == "memory" for gain in uninformed) <= len(uninformed)

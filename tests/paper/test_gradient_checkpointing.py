@@ -1,18 +1,14 @@
 """Layers that are computed twice give the same losses and gradients, and keep less."""
 
-from typing import Any
-
 import pytest
 import torch
-from torch import Tensor
 
 from mbc_engine.lm.pretrained import checkpoint_layers
-from mbc_engine.paper.mbc import MBC
 
 TEXTS = ["Mara Quist won the regatta", "Ivo Lenn lost it in the rain"]
 
 
-def loss_of(model: MBC) -> Tensor:
+def loss_of(model):
     """Of answers under prefixes made from texts, by way of everything that is pretrained."""
     prefix = model.prefix(model.documents(TEXTS))
     asked = model.base.prompt_tokenizer.question_answer_targets(
@@ -21,11 +17,11 @@ def loss_of(model: MBC) -> Tensor:
     return model.base.loss(prefix, asked)
 
 
-def outcome(model: MBC) -> tuple[Tensor, dict[str, Tensor], int]:
+def outcome(model):
     """The loss, every gradient, and how many numbers the forward pass kept for the backward pass."""
-    kept: dict[int, int] = {}
+    kept = {}
 
-    def keep(value: Tensor) -> Tensor:
+    def keep(value):
         kept[value.data_ptr()] = value.numel()
         return value
 
@@ -38,7 +34,7 @@ def outcome(model: MBC) -> tuple[Tensor, dict[str, Tensor], int]:
 
 @pytest.mark.parametrize("base", ["gpt2", "llama"])
 @pytest.mark.parametrize("encoder", ["bert", "t5"])
-def test_checkpointed_layers_give_the_same_gradients_and_keep_less(tiny: Any, base: str, encoder: str) -> None:
+def test_checkpointed_layers_give_the_same_gradients_and_keep_less(tiny, base, encoder):
     plain, checkpointed = (tiny.model(base, encoder, "model.lora.dropout=0.2").train() for _ in range(2))
     checkpoint_layers(checkpointed)
     (loss, gradients, kept), (same, alike, fewer) = outcome(plain), outcome(checkpointed)

@@ -2,25 +2,20 @@
 
 import math
 import weakref
-from collections.abc import Iterable, Sequence
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import Tensor
 
 from mbc_engine.paper import reads
-from mbc_engine.paper.aggregator import Aggregated, Aggregator
-from mbc_engine.paper.memories import CodeMemory, ReadableMemory, VectorMemory
+from mbc_engine.paper.aggregator import Aggregated
+from mbc_engine.paper.memories import CodeMemory, VectorMemory
 from mbc_engine.paper.reads import GroupResult, read
 
-Node = tuple[Tensor, dict[int, float], float]  # a modulation [T, D], the chunks' shares, and what these weigh together
 
-
-def combined(aggregator: Aggregator, question: Tensor, nodes: Sequence[Node]) -> Node:
+def combined(aggregator, question, nodes):
     """One result from several: their rows are read, each with its weight, and its share is passed down."""
     logs = torch.tensor([math.log(weight) for _, _, weight in nodes]).repeat_interleave(len(question))
     read = aggregator(question[None], torch.cat([rows for rows, _, _ in nodes])[None], logs[None])
@@ -31,7 +26,7 @@ def combined(aggregator: Aggregator, question: Tensor, nodes: Sequence[Node]) ->
     return read.modulation[0], shares, sum(weight for _, _, weight in nodes)
 
 
-def divide_and_conquer(aggregator: Aggregator, question: Tensor, nodes: list[Node], size: int) -> Node:
+def divide_and_conquer(aggregator, question, nodes, size):
     """Groups of `size`, each becomes one, until one is left; one question [T, D]."""
     while True:
         groups = [nodes[start : start + size] for start in range(0, len(nodes), size)]
@@ -40,15 +35,13 @@ def divide_and_conquer(aggregator: Aggregator, question: Tensor, nodes: list[Nod
             return nodes[0]
 
 
-def leaves(vectors: Tensor, weights: Sequence[float] | None = None) -> list[Node]:
+def leaves(vectors, weights=None):
     """Every chunk is a node that is all of itself."""
     each = weights if weights is not None else [1.0] * len(vectors)
     return [(vectors[chunk], {chunk: 1.0}, weight) for chunk, weight in enumerate(each) if weight]
 
 
-def check(
-    reader: Any, question: Tensor, memory: ReadableMemory, nodes: list[Node], documents: list[int], size: int
-) -> None:
+def check(reader, question, memory, nodes, documents, size):
     """The read's modulation and sources are the recursion's."""
     reading = read(f"hierarchical:{size}", reader, question, memory, top=len(documents))
     for index in range(len(question)):
@@ -69,7 +62,7 @@ def check(
     "chunks_of", [lambda m: 1, lambda m: m - 1, lambda m: m, lambda m: m + 1, lambda m: m * m, lambda m: m * m + 1]
 )
 @pytest.mark.parametrize(("levels", "pass_through"), [(1, False), (2, False), (2, True)])
-def test_read_equals_the_recursion(small: Any, size: int, chunks_of: Any, levels: int, pass_through: bool) -> None:
+def test_read_equals_the_recursion(small, size, chunks_of, levels, pass_through):
     chunks, codebook = chunks_of(size), small.codebook(levels=levels, per_position=True)
     codes = small.codes(chunks, levels)
     vectors = small.dense(codebook, codes)
@@ -85,9 +78,7 @@ def test_read_equals_the_recursion(small: Any, size: int, chunks_of: Any, levels
     data=st.data(),
 )
 @settings(max_examples=15)
-def test_weighted_read_equals_the_recursion(
-    small: Any, lengths: list[int], size: int, levels: int, data: st.DataObject
-) -> None:
+def test_weighted_read_equals_the_recursion(small, lengths, size, levels, data):
     total, own = sum(lengths), np.array(lengths)
     drawn = st.lists(st.sampled_from([0.0, 0.125, 0.5, 1.0]), min_size=total, max_size=total).filter(any)
     weights = data.draw(st.none() | drawn)
@@ -99,27 +90,27 @@ def test_weighted_read_equals_the_recursion(
         check(reader, small.question(), memory, leaves(vectors, weights), documents, size)
 
 
-def averaged(question: Tensor, rows: Tensor, logs: Tensor | None) -> Aggregated:
+def averaged(question, rows, logs):
     """What a tiny aggregator could do: each row gets the same attention."""
     return Aggregated(rows.mean(1, keepdim=True), torch.full(rows.shape[:2], 1 / rows.shape[1]))
 
 
-def conquered(results: Iterable[GroupResult], size: int, aggregator: Any = averaged) -> GroupResult:
+def conquered(results, size, aggregator=averaged):
     question = torch.zeros(1, 1, 1)
     return reads.divide_and_conquer(results, size, lambda group: reads.combined(aggregator, question, group, 5))
 
 
 @pytest.mark.parametrize(("results", "size"), [(1, 2), (4, 4), (255, 4), (256, 4), (257, 4), (300, 7), (1000, 10)])
-def test_results_alive_at_once(results: int, size: int) -> None:
-    alive: set[int] = set()
+def test_results_alive_at_once(results, size):
+    alive = set()
     most = 0
 
-    def made(question: Tensor, rows: Tensor, logs: Tensor | None) -> Aggregated:
+    def made(question, rows, logs):
         aggregated = averaged(question, rows, logs)
         noted(aggregated.modulation)
         return aggregated
 
-    def noted(modulation: Tensor) -> Tensor:
+    def noted(modulation):
         nonlocal most
         alive.add(id(modulation))
         weakref.finalize(modulation, alive.discard, id(modulation))
@@ -136,7 +127,7 @@ def test_results_alive_at_once(results: int, size: int) -> None:
     assert len(last.shares[0]) == min(results, 5)
 
 
-def test_document_is_named_by_its_best_chunk() -> None:
+def test_document_is_named_by_its_best_chunk():
     # Document 7 has chunks in four groups; together the first two have more of it than the third alone.
     results = [
         GroupResult(torch.ones(1, 1, 1), [{7: (share, share, chunk)}], 1.0)

@@ -1,50 +1,45 @@
 """KV-LoRA: what it leaves alone, what it changes and by how much."""
 
-from pathlib import Path
-from typing import Any
-
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from mbc_engine.errors import ModelMismatch
-from mbc_engine.lm.base import BaseLM, load_base
+from mbc_engine.lm.base import load_base
 from mbc_engine.paper.kv_lora import adapter_state, add_kv_lora, load_adapter, save_adapter
 
 RANK, ALPHA = 2, 6
 
 
-def adapted(
-    folder: Path, *, layers: int = 1, dropout: float = 0.0, rank: int = RANK, weights: Any = "float32"
-) -> BaseLM:
+def adapted(folder, *, layers=1, dropout=0.0, rank=RANK, weights="float32"):
     base = load_base(str(folder), weights=weights)
     torch.manual_seed(0)
     add_kv_lora(base.model, rank=rank, alpha=ALPHA, dropout=dropout, layers=layers)
     return base
 
 
-def keep(base: BaseLM, folder: Path) -> None:
+def keep(base, folder):
     save_adapter(base.model, adapter_state(base.model), folder)
 
 
-def randomise(base: BaseLM) -> None:
+def randomise(base):
     torch.manual_seed(1)
     for name, parameter in base.named_parameters():
         if "lora_B" in name:
             nn.init.normal_(parameter)
 
 
-def trained(base: BaseLM) -> dict[str, Tensor]:
+def trained(base):
     return {name: value for name, value in base.named_parameters() if value.requires_grad}
 
 
 @torch.no_grad()
-def projections(base: BaseLM) -> dict[tuple[int, str], tuple[Tensor, Tensor]]:
+def projections(base):
     """Input and output of each layer's query, key and value projections for one text: [S, ...]."""
-    seen: dict[tuple[int, str], tuple[Tensor, Tensor]] = {}
+    seen = {}
 
-    def keep(layer: int, name: str) -> Any:
-        def hook(_: nn.Module, given: tuple[Tensor, ...], out: Tensor) -> None:
+    def keep(layer, name):
+        def hook(_, given, out):
             parts = zip("qkv", out[0].chunk(3, -1), strict=True) if name == "c_attn" else [(name[0], out[0])]
             seen.update({(layer, part): (given[0][0], value) for part, value in parts})
 
@@ -65,18 +60,18 @@ def projections(base: BaseLM) -> dict[tuple[int, str], tuple[Tensor, Tensor]]:
 
 
 @pytest.fixture(params=["gpt2", "llama"])
-def folder(request: pytest.FixtureRequest, tiny: Any) -> Path:
+def folder(request, tiny):
     return tiny.bases[request.param]
 
 
-def test_untrained_adapter(folder: Path) -> None:
+def test_untrained_adapter(folder):
     ids = torch.tensor([[5, 9, 14, 3]])
     with torch.no_grad():
         assert torch.equal(adapted(folder, layers=2).model(ids).logits, load_base(str(folder)).model(ids).logits)
 
 
 @pytest.mark.parametrize("weights", ["float32", "bf16", "int8"])
-def test_only_keys_and_values_of_the_last_layers_change(folder: Path, weights: str) -> None:
+def test_only_keys_and_values_of_the_last_layers_change(folder, weights):
     base = adapted(folder, layers=1, weights=weights)
     before = projections(base)
     randomise(base)
@@ -88,7 +83,7 @@ def test_only_keys_and_values_of_the_last_layers_change(folder: Path, weights: s
 
 
 @pytest.mark.parametrize("weights", ["float32", "int8"])
-def test_update_by_hand(folder: Path, weights: str) -> None:
+def test_update_by_hand(folder, weights):
     base = adapted(folder, layers=1, weights=weights)
     before = projections(base)
     randomise(base)
@@ -96,7 +91,7 @@ def test_update_by_hand(folder: Path, weights: str) -> None:
     given = after[1, "k"][0]
     factors = {name: value.detach() for name, value in trained(base).items()}
 
-    def factor(kind: str, part: str) -> Tensor:
+    def factor(kind, part):
         (found,) = [value for name, value in factors.items() if f"lora_{kind}" in name and part in name]
         return found
 
@@ -112,7 +107,7 @@ def test_update_by_hand(folder: Path, weights: str) -> None:
 
 
 @pytest.mark.parametrize("other", [{"layers": 2}, {"rank": 3}])
-def test_adapter_of_another_size(folder: Path, tmp_path: Path, other: dict[str, int]) -> None:
+def test_adapter_of_another_size(folder, tmp_path, other):
     keep(adapted(folder, **other), tmp_path)
     with pytest.raises(ModelMismatch):
         load_adapter(adapted(folder).model, tmp_path)

@@ -1,7 +1,5 @@
 """Memorising and answering, end to end."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
@@ -9,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mbc_engine.lm import encoders
-from mbc_engine.paper.mbc import MBC, compile_parts
+from mbc_engine.paper.mbc import compile_parts
 from mbc_engine.paper.memories import CodeMemory
 
 TEXTS = [
@@ -24,9 +22,7 @@ QUESTIONS = ["Where did Ada move in the spring?", "Who?"]
 
 @pytest.mark.parametrize("encoder", ["bert", "t5"])
 @pytest.mark.parametrize("levels", [1, 2])
-def test_codes_are_in_the_order_of_the_texts(
-    tiny: Any, encoder: str, levels: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_codes_are_in_the_order_of_the_texts(tiny, encoder, levels, monkeypatch):
     model = tiny.model(
         "gpt2",
         encoder,
@@ -48,14 +44,14 @@ def test_codes_are_in_the_order_of_the_texts(
 
 
 @pytest.mark.parametrize("encoder", ["bert", "t5"])
-def test_codes_do_not_depend_on_the_batch(tiny: Any, encoder: str) -> None:
+def test_codes_do_not_depend_on_the_batch(tiny, encoder):
     """With codes so alike that the last bits of vectors, which depend on the batch, decide between them."""
     model = tiny.model("gpt2", encoder, "model.codebook.codes=512")
     torch.nn.init.normal_(model.codebook.books, mean=1.0, std=1e-7)
     alone = {text: model.memorise([text])[0].tolist() for text in TEXTS}
 
     @given(st.lists(st.sampled_from(TEXTS), max_size=12))
-    def check(texts: list[str]) -> None:
+    def check(texts):
         assert model.memorise(texts).tolist() == [alone[text] for text in texts]
 
     check()
@@ -63,7 +59,7 @@ def test_codes_do_not_depend_on_the_batch(tiny: Any, encoder: str) -> None:
 
 @pytest.mark.parametrize("base", ["gpt2", "llama"])
 @pytest.mark.parametrize("mode", ["flat", "routed"])
-def test_answers_equal_the_parts_by_hand(tiny: Any, base: str, mode: str) -> None:
+def test_answers_equal_the_parts_by_hand(tiny, base, mode):
     model = tiny.model(base, "bert", "model.routing=true", "model.codebook.per_position=true")
     torch.nn.init.normal_(model.codebook.books)
     memory = CodeMemory(model.memorise(TEXTS), model.codebook)
@@ -83,7 +79,7 @@ def test_answers_equal_the_parts_by_hand(tiny: Any, base: str, mode: str) -> Non
             assert found == pytest.approx(shares[best_first[:3]].tolist(), rel=1e-4)
 
 
-def test_frozen_parts_have_no_dropout(tiny: Any) -> None:
+def test_frozen_parts_have_no_dropout(tiny):
     model = tiny.model("llama", "bert", "model.documents.frozen=true", "model.lora.dropout=0.1").train()
     assert not any(part.training for part in model.documents.amortizer.pretrained.modules())
     assert all(part.training for part in model.questions.amortizer.pretrained.modules())
@@ -95,7 +91,7 @@ def test_frozen_parts_have_no_dropout(tiny: Any) -> None:
 DIFFERENT_TEXTS = ["Mara Quist won the regatta", "Ivo Lenn lost it in the rain of the north"]
 
 
-def outcome(model: MBC, texts: list[str]) -> tuple[torch.Tensor, list[torch.Tensor]]:
+def outcome(model, texts):
     """What a question takes from texts, and the gradients of everything on the way."""
     model.zero_grad()
     memory = model.documents(texts).flatten(0, 1).unsqueeze(0)
@@ -107,7 +103,7 @@ def outcome(model: MBC, texts: list[str]) -> tuple[torch.Tensor, list[torch.Tens
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor")  # looked at by the compiler
 @pytest.mark.parametrize("encoder", ["bert", "t5"])
-def test_compiled_parts_give_the_same_result_and_gradients(tiny: Any, encoder: str) -> None:
+def test_compiled_parts_give_the_same_result_and_gradients(tiny, encoder):
     plain, compiled = tiny.model("gpt2", encoder), tiny.model("gpt2", encoder)
     names = list(compiled.state_dict())
     compile_parts(compiled, backend="eager")  # everything but compiling kernels

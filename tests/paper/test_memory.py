@@ -1,31 +1,27 @@
 """Every read against its dense reference: attention, or products, over all vectors of all documents."""
 
 import copy
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch import Tensor
 
-from mbc_engine.bank import Codes
 from mbc_engine.errors import ConfigError, MBCError, ModelError
-from mbc_engine.paper.codebook import Codebook
-from mbc_engine.paper.memories import CodeMemory, ReadableMemory, Router, VectorMemory
-from mbc_engine.paper.reads import Reading, read
+from mbc_engine.paper.memories import CodeMemory, VectorMemory
+from mbc_engine.paper.reads import read
 
 
-def sources(reading: Reading) -> list[list[tuple[int, float]]]:
+def sources(reading):
     return [[(own.chunk, own.share) for own in ranked] for ranked in reading.sources]
 
 
-def all_scores(memory: ReadableMemory, router: Router, question: Tensor) -> np.ndarray:
+def all_scores(memory, router, question):
     return np.concatenate([scores for scores, _ in memory.scores(router, question)], axis=-1)
 
 
-def by_document(chunks: Tensor, lengths: list[int]) -> Tensor:
+def by_document(chunks, lengths):
     """Sums over the chunks of each document, [B, N] -> [B, documents]."""
     return torch.stack([own.sum(-1) for own in chunks.split(lengths, dim=-1)], dim=-1)
 
@@ -34,7 +30,7 @@ LENGTHS = st.lists(st.integers(1, 4), min_size=1, max_size=10)
 
 
 @given(lengths=LENGTHS, per_position=st.booleans(), seed=st.integers(0, 100))
-def test_flat_read_equals_dense_attention(small: Any, lengths: list[int], per_position: bool, seed: int) -> None:
+def test_flat_read_equals_dense_attention(small, lengths, per_position, seed):
     codebook = small.codebook(per_position=per_position, seed=seed)
     reader, question = small.reader(codebook), small.question(seed=seed)
     codes = small.codes(sum(lengths), seed=seed)
@@ -61,11 +57,11 @@ def test_flat_read_equals_dense_attention(small: Any, lengths: list[int], per_po
 class Counted(CodeMemory):
     """Some codes out of a memory that has each so many times."""
 
-    def __init__(self, codes: Codes, codebook: Codebook, counts: np.ndarray) -> None:
+    def __init__(self, codes, codebook, counts):
         super().__init__(codes, codebook)
         self._given = counts
 
-    def _counts(self) -> np.ndarray:
+    def _counts(self):
         return self._given
 
 
@@ -74,9 +70,7 @@ class Counted(CodeMemory):
     unused=st.sets(st.integers(0, 4), max_size=4),
     per_position=st.booleans(),
 )
-def test_huge_counts_equal_double_precision(
-    small: Any, exponents: list[float], unused: set[int], per_position: bool
-) -> None:
+def test_huge_counts_equal_double_precision(small, exponents, unused, per_position):
     codebook = small.codebook(per_position=per_position)
     each = np.array([0 if code in unused else int(10**exponent) for code, exponent in enumerate(exponents)])
     used = [code for code in range(5) if code not in unused]
@@ -102,7 +96,7 @@ def test_huge_counts_equal_double_precision(
         assert [own[chunk] for chunk, _ in found] == pytest.approx(sorted(own, reverse=True), rel=2e-4)
 
 
-def test_equal_documents_tie(small: Any) -> None:
+def test_equal_documents_tie(small):
     codebook = small.codebook()
     one, other = small.codes(1), small.codes(1, seed=5)
     memory = CodeMemory(np.concatenate([one, other, one, one]), codebook)
@@ -113,7 +107,7 @@ def test_equal_documents_tie(small: Any) -> None:
             assert [each.chunk for each in own if each.ties] == [0, 2, 3]
 
 
-def test_residual_codes_are_not_read_flat(small: Any) -> None:
+def test_residual_codes_are_not_read_flat(small):
     memory = CodeMemory(small.codes(2, levels=2), small.codebook(levels=2))
     with pytest.raises(MBCError, match="cannot be read flat"):
         read("flat", small.reader(), small.question(1), memory)
@@ -121,7 +115,7 @@ def test_residual_codes_are_not_read_flat(small: Any) -> None:
 
 @pytest.mark.parametrize("levels", [1, 2, 3])
 @pytest.mark.parametrize("per_position", [False, True])
-def test_table_scores_equal_dense_products(small: Any, levels: int, per_position: bool) -> None:
+def test_table_scores_equal_dense_products(small, levels, per_position):
     codebook, router = small.codebook(levels=levels, per_position=per_position), small.reader(routed=True).router
     assert router is not None
     codes, question = small.codes(7, levels), small.question(2)
@@ -135,7 +129,7 @@ def test_table_scores_equal_dense_products(small: Any, levels: int, per_position
 
 
 @given(lengths=LENGTHS, levels=st.integers(1, 3), per_position=st.booleans(), count=st.integers(1, 5))
-def test_routed_read_equals_a_loop(small: Any, lengths: list[int], levels: int, per_position: bool, count: int) -> None:
+def test_routed_read_equals_a_loop(small, lengths, levels, per_position, count):
     codebook = small.codebook(levels=levels, per_position=per_position)
     reader, question = small.reader(codebook, routed=True, documents=count), small.question(3)
     assert reader.router is not None
@@ -163,21 +157,21 @@ def test_routed_read_equals_a_loop(small: Any, lengths: list[int], levels: int, 
 
 
 @pytest.mark.parametrize("mode", ["flat", "routed", "hierarchical"])
-def test_empty_memory(small: Any, mode: str) -> None:
+def test_empty_memory(small, mode):
     question = small.question(2)
     reading = read(mode, small.reader(routed=True), question, CodeMemory(small.codes(0), small.codebook()))
     assert torch.equal(reading.modulation, question)
     assert reading.sources == [[], []]
 
 
-def test_routed_needs_a_router(small: Any) -> None:
+def test_routed_needs_a_router(small):
     with pytest.raises(ModelError, match="without a router") as refused:
         read("routed", small.reader(), small.question(1), CodeMemory(small.codes(2), small.codebook()))
     # Residual codes are not read flat.
     assert refused.value.hint == "Ask with --read flat, or --read hierarchical."
 
 
-def test_unknown_read_mode(small: Any) -> None:
+def test_unknown_read_mode(small):
     memory = CodeMemory(small.codes(2), small.codebook())
     with pytest.raises(ConfigError, match="no read mode") as refused:
         read("nonsense", small.reader(routed=True), small.question(1), memory)

@@ -1,16 +1,13 @@
 """The prefix: which latent fills which slot, and what a base LM gets of it."""
 
-from typing import Any
-
 import pytest
 import torch
-from torch import Tensor
 from torch.nn import functional
 
 from mbc_engine.paper.prefix import PrefixNetwork
 
 
-def network(dim: int, kv_heads: int, head_dim: int, **options: Any) -> PrefixNetwork:
+def network(dim, kv_heads, head_dim, **options):
     torch.manual_seed(0)
     made = PrefixNetwork(dim, 3, kv_heads, head_dim, hidden=5, **options).requires_grad_(False)
     for parameter in made.parameters():
@@ -18,7 +15,7 @@ def network(dim: int, kv_heads: int, head_dim: int, **options: Any) -> PrefixNet
     return made
 
 
-def naive_slot(made: PrefixNetwork, latent: Tensor, slot: int) -> Tensor:
+def naive_slot(made, latent, slot):
     """One latent [D] through one slot's feed-forward: [kv_heads, head_dim]."""
     x = latent if made.slot_embedding is None else latent + made.slot_embedding[slot]
     normed = functional.layer_norm(x, (len(x),), made.norm_weight[slot], made.norm_bias[slot])
@@ -38,7 +35,7 @@ def naive_slot(made: PrefixNetwork, latent: Tensor, slot: int) -> Tensor:
     ids=["as wide as the model", "grouped queries", "three columns", "slot embedding", "value scale"],
 )
 @pytest.mark.parametrize("tokens", [4, 5, 30])
-def test_prefix_equals_a_loop(dim: int, kv_heads: int, head_dim: int, options: dict[str, Any], tokens: int) -> None:
+def test_prefix_equals_a_loop(dim, kv_heads, head_dim, options, tokens):
     made = network(dim, kv_heads, head_dim, **options)
     latents = torch.randn(2, tokens, dim)
     prefix = made(latents)
@@ -57,7 +54,7 @@ def test_prefix_equals_a_loop(dim: int, kv_heads: int, head_dim: int, options: d
                 slot += 1
 
 
-def test_no_prefix_has_no_columns(tiny: Any) -> None:
+def test_no_prefix_has_no_columns(tiny):
     prefix = tiny.model("llama").base.no_prefix(3)
     assert prefix.length == 0
     assert prefix.keys.shape == prefix.values.shape == (3, 2, 2, 0, 12)

@@ -1,22 +1,18 @@
 """Several banks read as one, against one bank that holds the same, as often as they count."""
 
-from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import date
 from itertools import accumulate
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from mbc_engine.bank import Banks, Selection, merge
-from mbc_engine.paper.codebook import Codebook
-from mbc_engine.paper.memories import BankMemory, CodeMemory, ReadableMemory
-from mbc_engine.paper.reads import Reading, read
+from mbc_engine.paper.memories import BankMemory, CodeMemory
+from mbc_engine.paper.reads import read
 from tests.paper.conftest import MODES, modes_of
 
 pytestmark = pytest.mark.usefixtures("small_blocks")
@@ -26,7 +22,7 @@ CONTENTS = st.lists(st.lists(st.integers(1, 3), max_size=5), min_size=1, max_siz
 
 
 @contextmanager
-def banks_of(small: Any, codebook: Codebook, contents: Sequence[Sequence[int]], **making: Any) -> Iterator[Any]:
+def banks_of(small, codebook, contents, **making):
     """Banks of these documents, numbered through all of them, and the codes of each bank."""
     with ExitStack() as stack:
         banks, codes = [], []
@@ -38,9 +34,9 @@ def banks_of(small: Any, codebook: Codebook, contents: Sequence[Sequence[int]], 
         yield banks, codes
 
 
-def shares(reading: Reading, documents: Sequence[int]) -> list[dict[int, float]]:
+def shares(reading, documents):
     """What each document of each question has, the numbers of the chunks' documents given."""
-    found: list[dict[int, float]] = []
+    found = []
     for own in reading.sources:
         found.append({})
         for each in own:
@@ -48,22 +44,20 @@ def shares(reading: Reading, documents: Sequence[int]) -> list[dict[int, float]]
     return found
 
 
-def assert_same(one: Reading, other: Reading, documents: Sequence[int], others: Sequence[int]) -> None:
+def assert_same(one, other, documents, others):
     torch.testing.assert_close(one.modulation, other.modulation, rtol=1e-4, atol=1e-5)
     for own, theirs in zip(shares(one, documents), shares(other, others), strict=True):
         assert own == pytest.approx(theirs, rel=1e-3, abs=1e-7)
 
 
-def read_all(small: Any, codebook: Codebook, memory: ReadableMemory, mode: str, *, documents: int = 2) -> Reading:
+def read_all(small, codebook, memory, mode, *, documents=2):
     reader = small.reader(codebook, routed=True, documents=documents)
     return read(mode, reader, small.question(), memory, top=1000)
 
 
 @given(CONTENTS, st.integers(1, 2), st.booleans(), st.sampled_from([None, 1.0, 0.3]))
 @settings(max_examples=15)
-def test_banks_read_as_their_merger(
-    small: Any, contents: list[list[int]], levels: int, keeps_origins: bool, weight: float | None
-) -> None:
+def test_banks_read_as_their_merger(small, contents, levels, keeps_origins, weight):
     codebook = small.codebook(levels=levels)
     weights = None if weight is None else [weight] * len(contents)
     with (
@@ -86,7 +80,7 @@ def test_banks_read_as_their_merger(
 
 @given(CONTENTS, st.lists(st.integers(1, 4), min_size=4, max_size=4), st.integers(1, 2))
 @settings(max_examples=10)
-def test_weight_n_reads_as_n_copies(small: Any, contents: list[list[int]], weights: list[int], levels: int) -> None:
+def test_weight_n_reads_as_n_copies(small, contents, weights, levels):
     codebook, weights = small.codebook(levels=levels), weights[: len(contents)]
     lengths = [np.array(several, np.int64) for several in contents]
     firsts = accumulate(map(len, contents), initial=0)
@@ -94,7 +88,7 @@ def test_weight_n_reads_as_n_copies(small: Any, contents: list[list[int]], weigh
     with banks_of(small, codebook, contents) as (banks, codes):
         together = BankMemory(Banks(banks, weights), codebook)
 
-        def as_often(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
+        def as_often(parts):
             return np.concatenate([part for part, weight in zip(parts, weights, strict=True) for _ in range(weight)])
 
         copies = CodeMemory(as_often(codes), codebook, as_often(lengths))
@@ -113,7 +107,7 @@ def test_weight_n_reads_as_n_copies(small: Any, contents: list[list[int]], weigh
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("weights", [(1.0, 8.0), (3e-5, 7.0), (5e300, 1e300)])
-def test_weights_multiply_those_of_a_selection(small: Any, mode: str, weights: tuple[float, float]) -> None:
+def test_weights_multiply_those_of_a_selection(small, mode, weights):
     codebook, contents = small.codebook(), [[1, 2, 1], [2, 1, 1]]
     dates = ["2024-01-01", "2024-01-11", "2024-01-21"]
     selection = Selection(as_of=date(2024, 1, 21), half_life=10.0, exclude=("/4",))

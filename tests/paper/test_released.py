@@ -3,38 +3,33 @@
 The checkpoint is drawn, by the names and shapes of its tensors.
 """
 
-from typing import Any
-
 import pytest
 import torch
-from torch import Tensor
 from torch.nn import functional
 
 from mbc_engine.errors import ConfigError, ModelError
 from mbc_engine.lm.base import KVPrefix
-from mbc_engine.paper.mbc import MBC
 from mbc_engine.paper.released import load_released
 
 T, D, HEADS, BASE_HEADS, SLOTS = 4, 32, 2, 4, 8
-Checkpoint = tuple[dict[str, Tensor], dict[str, Tensor]]
 RELEASED = ("model.as_released=true", "model.documents.window=24", "model.questions.window=16")
 
 
 @pytest.fixture
-def checkpoint(tiny: Any) -> Checkpoint:
+def checkpoint(tiny):
     """Tensors by the released names; T5's are the tiny one's own, slightly changed."""
     generator = torch.Generator().manual_seed(7)
 
-    def drawn(*shape: int) -> Tensor:
+    def drawn(*shape):
         return 0.3 * torch.randn(*shape, generator=generator)
 
-    def linear(name: str, inputs: int, outputs: int, *, bias: bool = True) -> dict[str, Tensor]:
+    def linear(name, inputs, outputs, *, bias=True):
         return {f"{name}.weight": drawn(outputs, inputs)} | ({f"{name}.bias": drawn(outputs)} if bias else {})
 
-    def norm(name: str, width: int) -> dict[str, Tensor]:
+    def norm(name, width):
         return {f"{name}.weight": 1 + drawn(width), f"{name}.bias": drawn(width)}
 
-    state: dict[str, Tensor] = {}
+    state = {}
     for side, heads in (("enc_decoder", "mlps"), ("aggregator.question_encoder", "aggregator.mlps")):
         t5 = tiny.model("gpt2", "t5").documents.amortizer.t5.state_dict()
         state |= {f"{side}.{name}": value + 0.1 * drawn(*value.shape) for name, value in t5.items()}
@@ -59,8 +54,8 @@ def checkpoint(tiny: Any) -> Checkpoint:
 
 
 @pytest.fixture
-def model(tiny: Any, checkpoint: Checkpoint) -> MBC:
-    made: MBC = tiny.model("gpt2", "t5", *RELEASED)
+def model(tiny, checkpoint):
+    made = tiny.model("gpt2", "t5", *RELEASED)
     load_released(made, *checkpoint, "state.pt")
     return made
 
@@ -68,30 +63,30 @@ def model(tiny: Any, checkpoint: Checkpoint) -> MBC:
 class Released:
     """The released arithmetic over a checkpoint."""
 
-    def __init__(self, state: dict[str, Tensor], model: MBC) -> None:
+    def __init__(self, state, model):
         self.state, self.model = state, model
 
-    def linear(self, name: str, x: Tensor) -> Tensor:
+    def linear(self, name, x):
         return functional.linear(x, self.state[f"{name}.weight"], self.state.get(f"{name}.bias"))
 
-    def norm(self, name: str, x: Tensor) -> Tensor:
+    def norm(self, name, x):
         return functional.layer_norm(x, x.shape[-1:], self.state[f"{name}.weight"], self.state[f"{name}.bias"])
 
-    def encode(self, t5: Any, heads: str, queries: Tensor, ids: Tensor, mask: Tensor) -> Tensor:
+    def encode(self, t5, heads, queries, ids, mask):
         """The encoder masks padding; the decoder is causal, as T5's is unless told otherwise, and sees the padding."""
         states = t5.encoder(input_ids=ids, attention_mask=mask).last_hidden_state
         decoded = t5.decoder(inputs_embeds=queries.expand(len(ids), -1, -1), encoder_hidden_states=states)[0]
         return torch.stack([self.head(f"{heads}.{number}", decoded[:, number]) for number in range(T)], dim=1)
 
-    def head(self, name: str, x: Tensor) -> Tensor:
+    def head(self, name, x):
         hidden = torch.tanh(self.linear(f"{name}.mlp.1", self.norm(f"{name}.mlp.0", x)))
         return self.linear(f"{name}.skip", x) + self.linear(f"{name}.mlp.3", hidden)
 
-    def quantize(self, vectors: Tensor) -> Tensor:
+    def quantize(self, vectors):
         book = self.state["vq.embedding.weight"]
         return book[torch.cdist(vectors, book[None]).argmin(-1)]
 
-    def aggregate(self, question: Tensor, bank: Tensor) -> Tensor:
+    def aggregate(self, question, bank):
         rows = bank.flatten(0, 1).expand(len(question), -1, -1)
         x = question
         for name in (f"aggregator.cross_attention_list.{number}" for number in range(2)):
@@ -106,7 +101,7 @@ class Released:
             x = x + self.linear(f"{name}.mlp.net.3", hidden)
         return x
 
-    def prefix(self, latents: Tensor) -> KVPrefix:
+    def prefix(self, latents):
         """Of 8 slots each of 4 latents fills two neighbours; slots go by column, then layer, then key or value."""
         slots = []
         for number in range(SLOTS):
@@ -127,7 +122,7 @@ QUESTIONS = ["Where did Ada move?", "Where?"]
 
 @pytest.mark.parametrize("side", ["documents", "questions"])
 @torch.no_grad()
-def test_texts_are_encoded_as_there(model: MBC, checkpoint: Checkpoint, side: str) -> None:
+def test_texts_are_encoded_as_there(model, checkpoint, side):
     encoder, there = getattr(model, side), Released(checkpoint[0], model)
     ids, mask = encoder.tokenize(TEXTS)
     assert ids.shape == (2, 24 if side == "documents" else 16)
@@ -139,7 +134,7 @@ def test_texts_are_encoded_as_there(model: MBC, checkpoint: Checkpoint, side: st
 
 
 @torch.no_grad()
-def test_the_prefix_is_as_there(model: MBC, checkpoint: Checkpoint) -> None:
+def test_the_prefix_is_as_there(model, checkpoint):
     there = Released(checkpoint[0], model)
     bank = there.quantize(model.documents(TEXTS))
     torch.testing.assert_close(model.require_codebook().quantize(model.documents(TEXTS)).vectors, bank)
@@ -153,7 +148,7 @@ def test_the_prefix_is_as_there(model: MBC, checkpoint: Checkpoint) -> None:
 
 
 @torch.no_grad()
-def test_numbers_as_written_down(model: MBC) -> None:
+def test_numbers_as_written_down(model):
     latents = torch.linspace(-1, 1, 2 * T * D).view(2, T, D)
     modulation, prefix = model.aggregator(latents, latents[:1]).modulation, model.prefix(latents)
     found = [modulation[0, 0, :2], modulation[1, 3, :2], prefix.keys[0, 1, 3, 0, :2], prefix.values[1, 0, 2, 1, :2]]
@@ -161,7 +156,7 @@ def test_numbers_as_written_down(model: MBC) -> None:
 
 
 @torch.no_grad()
-def test_kv_lora_is_as_there(model: MBC, checkpoint: Checkpoint) -> None:
+def test_kv_lora_is_as_there(model, checkpoint):
     """A and B change keys and values of the tokens, by α/r = 2; queries, and the prefix, stay."""
     layer, x = model.base.model.transformer.h[1].attn.c_attn, torch.linspace(-1, 1, 3 * D).view(1, 3, D)
     a, b = checkpoint[1].values()
@@ -170,12 +165,12 @@ def test_kv_lora_is_as_there(model: MBC, checkpoint: Checkpoint) -> None:
 
 
 @pytest.mark.parametrize("name", ["vq.embedding.weight", "token_SA.mlp_layers.3.net.1.weight", "mlps.0.skip.bias"])
-def test_an_incomplete_checkpoint_is_refused(tiny: Any, checkpoint: Checkpoint, name: str) -> None:
+def test_an_incomplete_checkpoint_is_refused(tiny, checkpoint, name):
     del checkpoint[0][name]
     with pytest.raises(ModelError, match=r"state\.pt do not fit"):
         load_released(tiny.model("gpt2", "t5", *RELEASED), *checkpoint, "state.pt")
 
 
-def test_frozen_encoders_have_no_padding_to_read(tiny: Any) -> None:
+def test_frozen_encoders_have_no_padding_to_read(tiny):
     with pytest.raises(ConfigError, match="as_released needs encoders that train"):
         tiny.config("gpt2", "t5", *RELEASED, "model.documents.frozen=true")

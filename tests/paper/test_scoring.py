@@ -1,19 +1,17 @@
 """Asking questions of a memory of their own documents."""
 
-from typing import Any
-
 import pytest
 
 from mbc_engine.datasets.layout import QAExample
 from mbc_engine.paper.scoring import ask_all, score
 
 
-def example(text: str) -> QAExample:
+def example(text):
     return QAExample(text[:5], text, "Where did Ada move?", ("Bergen",))
 
 
 @pytest.mark.parametrize("is_quantising", [True, False])
-def test_sources_are_found_among_documents_of_any_length(tiny: Any, is_quantising: bool) -> None:
+def test_sources_are_found_among_documents_of_any_length(tiny, is_quantising):
     model = tiny.model()
     model.is_quantising = is_quantising
     long = " ".join(

@@ -1,8 +1,6 @@
 """Sizes without weights: the published set-ups to the parameter, hub models, and what a real model has."""
 
 import socket
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -40,10 +38,10 @@ PUBLISHED = {
 
 
 @pytest.fixture(autouse=True)
-def no_hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+def no_hub(monkeypatch, tmp_path):
     """Nothing is asked of any host; the hub cache, empty, is the folder that is returned."""
 
-    def refuse(*_: Any, **__: Any) -> None:
+    def refuse(*_, **__):
         raise AssertionError("a host was asked")
 
     monkeypatch.setattr(socket, "getaddrinfo", refuse)
@@ -60,7 +58,7 @@ def no_hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
         ("llama2-7b", 3_012_013_312, 2_097_152, 8_388_608, 3_001_527_552),
     ],
 )
-def test_published_parameters(preset: str, total: int, codebook: int, lora: int, rest: int) -> None:
+def test_published_parameters(preset, total, codebook, lora, rest):
     table = parameter_table(load_preset(preset, [*FLOAT]).model)
     assert table["all"].trainable == total
     assert (table["codebook"].trainable, table["KV-LoRA"].trainable) == (codebook, lora)
@@ -71,7 +69,7 @@ def test_published_parameters(preset: str, total: int, codebook: int, lora: int,
     assert table["base LM"].trainable == table["all"].frozen - table["base LM"].frozen == 0
 
 
-def test_published_parameters_in_4_bits() -> None:
+def test_published_parameters_in_4_bits():
     """The paper prints 2.36B without codebook and KV-LoRA, and that these add 0.445%."""
     table = parameter_table(load_preset("llama2-7b", [*PACKED]).model)
     added = table["codebook"].trainable + table["KV-LoRA"].trainable
@@ -81,7 +79,7 @@ def test_published_parameters_in_4_bits() -> None:
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
-def test_published_sizes_of_hub_models(name: str) -> None:
+def test_published_sizes_of_hub_models(name):
     config = config_of(name)
     kind = AutoModel if config.model_type in ("t5", "bert") else AutoModelForCausalLM
     with torch.device("meta"):
@@ -91,7 +89,7 @@ def test_published_sizes_of_hub_models(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", preset_names())
-def test_presets_fit_their_base(name: str) -> None:
+def test_presets_fit_their_base(name):
     config = load_preset(name)
     model = skeleton(config.model)[0]
     assert all(parameter.is_meta for parameter in model.parameters())
@@ -101,7 +99,7 @@ def test_presets_fit_their_base(name: str) -> None:
 
 
 @pytest.mark.parametrize(("base", "encoder", "frozen"), [("gpt2", "bert", "true"), ("llama", "t5", "false")])
-def test_skeleton_equals_the_model(tiny: Any, base: str, encoder: str, frozen: str) -> None:
+def test_skeleton_equals_the_model(tiny, base, encoder, frozen):
     settings = (
         base,
         encoder,
@@ -133,7 +131,7 @@ def test_skeleton_equals_the_model(tiny: Any, base: str, encoder: str, frozen: s
 @pytest.mark.parametrize(
     ("family", "weights"), [("gpt2", "nf4"), ("llama", "int8"), ("bert", "nf4"), ("t5", "nf4"), ("t5", "int8")]
 )
-def test_packable_equals_what_loading_packs(tiny: Any, family: str, weights: str) -> None:
+def test_packable_equals_what_loading_packs(tiny, family, weights):
     pytest.importorskip("bitsandbytes")
     kind = AutoModelForCausalLM if family in tiny.bases else AutoModel
     folder = {**tiny.bases, **tiny.encoders}[family]
@@ -150,7 +148,7 @@ def test_packable_equals_what_loading_packs(tiny: Any, family: str, weights: str
 
 
 @pytest.mark.parametrize("name", ["some/model", "/nowhere/at/all", "a b//c"])
-def test_unknown_model(name: str) -> None:
+def test_unknown_model(name):
     with pytest.raises(ModelError, match="is unknown") as caught:
         config_of(name)
     assert f"hf download {name} config.json" in (caught.value.hint or "")

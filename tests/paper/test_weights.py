@@ -1,12 +1,9 @@
 """Packed weights: what stays frozen, what trains, and what a bank is bound to."""
 
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
-from torch import nn
 
 from mbc_engine.events import TrainFinished
 from mbc_engine.lm.pretrained import PACKED, is_packed
@@ -16,12 +13,12 @@ from mbc_engine.training.trainer import train
 from tests.paper.conftest import weight_overrides
 
 
-def packed(module: nn.Module) -> dict[str, nn.Module]:
+def packed(module):
     return {name: layer for name, layer in module.named_modules() if is_packed(layer)}
 
 
 @pytest.mark.parametrize(("weights", "encoder"), [("nf4", "t5"), ("int8", "bert")])
-def test_packed_layers_are_frozen(wide: Any, encoder: str, weights: str) -> None:
+def test_packed_layers_are_frozen(wide, encoder, weights):
     model = wide.model("gpt2", encoder, *weight_overrides("float32", weights))
     plain = wide.model("gpt2", encoder)
     for side in ("documents", "questions"):
@@ -34,7 +31,7 @@ def test_packed_layers_are_frozen(wide: Any, encoder: str, weights: str) -> None
     assert trainable_parameters(plain) - trainable_parameters(model) == hidden
 
 
-def test_fingerprint_of_packed_weights(wide: Any) -> None:
+def test_fingerprint_of_packed_weights(wide):
     """A GPU may round a weight differently from a CPU; the bank still belongs to the model."""
     made = {
         weights: wide.model("gpt2", "t5", *weight_overrides("float32", weights)) for weights in ("float32", *PACKED)
@@ -50,7 +47,7 @@ def test_fingerprint_of_packed_weights(wide: Any) -> None:
 
 
 @pytest.mark.parametrize(("weights", "encoder"), [("nf4", "t5"), pytest.param("int8", "bert", marks=pytest.mark.slow)])
-def test_packed_model_trains(wide: Any, examples: Any, tmp_path: Path, weights: str, encoder: str) -> None:
+def test_packed_model_trains(wide, examples, tmp_path, weights, encoder):
     changes = [*weight_overrides(weights, weights), "training.precision=bf16", "training.epochs=1"]
     config, data = wide.config("gpt2", encoder, *changes), examples(8)
     untrained = wide.model("gpt2", encoder, *changes)
@@ -61,5 +58,5 @@ def test_packed_model_trains(wide: Any, examples: Any, tmp_path: Path, weights: 
     for name in ("documents.amortizer.queries", "aggregator.blocks.0.attention.query.weight", "prefix.up"):
         assert not torch.equal(before[name], after[name]), name
     for name, layer in packed(model).items():
-        assert torch.equal(layer.weight, untrained.get_submodule(name).weight), name  # type: ignore[arg-type]
+        assert torch.equal(layer.weight, untrained.get_submodule(name).weight), name
     assert any("lora_B" in name and value.abs().max() > 0 for name, value in after.items())

@@ -23,7 +23,7 @@ from mbc_engine.runs import event_log
 from mbc_engine.runs.event_log import EventFollower, EventLog, LogUpdate, parse_line, read_events
 
 STEP = TrainStep(3, 0, 1.5, 1.0, 0.25, 0.0, 0.25, None, 17.5, 2, 0.9, 1e-05, 12.5)
-SOME: list[Event] = [
+SOME = [
     TrainStarted(0, 8, 4, 2, 99),
     STEP,
     QuantisationStarted(3, 7),
@@ -46,7 +46,7 @@ INVALID_LINES = (
 )
 
 
-def written(path: Path, events: list[Event]) -> Path:
+def written(path, events):
     log = EventLog(path)
     for event in events:
         log.append(event)
@@ -55,11 +55,11 @@ def written(path: Path, events: list[Event]) -> Path:
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
+def path(tmp_path):
     return tmp_path / "events.jsonl"
 
 
-def example_of(kind: type[Event]) -> Event:
+def example_of(kind):
     """An event of any kind with a value of the right type in each field."""
     values = {int: 3, float: 0.5, str: "é\n", bool: True, tuple[str, ...]: ("ü",)}
     hints = typing.get_type_hints(kind)
@@ -71,19 +71,19 @@ def example_of(kind: type[Event]) -> Event:
     return kind(**fields)
 
 
-def test_every_kind_of_event_is_read_back(path: Path) -> None:
+def test_every_kind_of_event_is_read_back(path):
     events = [example_of(kind) for kind in Event.kinds.values()]
     assert len(events) >= 10
     assert list(read_events(written(path, events))) == events
 
 
 @pytest.mark.parametrize("cut", [1, 5, 30])
-def test_half_written_last_line_is_left_out(path: Path, cut: int) -> None:
+def test_half_written_last_line_is_left_out(path, cut):
     path.write_bytes(written(path, SOME).read_bytes()[:-cut])
     assert list(read_events(path)) == SOME[:-1]
 
 
-def test_reopened_log_rewinds_over_a_half_written_line(path: Path) -> None:
+def test_reopened_log_rewinds_over_a_half_written_line(path):
     log = EventLog(path)
     log.append(SOME[0])
     position = log.position()
@@ -98,7 +98,7 @@ def test_reopened_log_rewinds_over_a_half_written_line(path: Path) -> None:
     assert list(read_events(path)) == [SOME[0], SOME[3]]
 
 
-def test_unknown_fields_their_order_and_whole_numbers_do_not_matter(path: Path) -> None:
+def test_unknown_fields_their_order_and_whole_numbers_do_not_matter(path):
     path.write_text(
         '{"event": "CheckpointSaved", "step": 1, "path": "p", "colour": "blue", "time": 1}\n'
         '{"seconds": 2, "model": "m", "event": "TrainFinished", "time": 1, "step": 3}\n'
@@ -107,7 +107,7 @@ def test_unknown_fields_their_order_and_whole_numbers_do_not_matter(path: Path) 
 
 
 @pytest.mark.parametrize("line", INVALID_LINES)
-def test_invalid_line_is_an_error(path: Path, line: str) -> None:
+def test_invalid_line_is_an_error(path, line):
     path.write_text('{"time": 1, "event": "QuantisationStarted", "step": 1, "vectors": 2}\n' + line + "\n")
     events = read_events(path)
     assert next(events) == QuantisationStarted(1, 2)
@@ -116,12 +116,12 @@ def test_invalid_line_is_an_error(path: Path, line: str) -> None:
 
 
 @pytest.mark.parametrize("time", ["NaN", "1" * 400])
-def test_invalid_time_is_an_error(time: str) -> None:
+def test_invalid_time_is_an_error(time):
     with pytest.raises(ValueError):
         parse_line(f'{{"time": {time}, "event": "QuantisationStarted", "step": 3, "vectors": 7}}'.encode())
 
 
-def test_follower_skips_invalid_lines(path: Path) -> None:
+def test_follower_skips_invalid_lines(path):
     written(path, SOME[:1])
     with path.open("ab") as file:
         file.write("".join(line + "\n" for line in INVALID_LINES).encode() + b"\xff\n")
@@ -129,12 +129,12 @@ def test_follower_skips_invalid_lines(path: Path) -> None:
     assert events_of(EventFollower(path).poll()) == SOME
 
 
-def events_of(log_update: LogUpdate) -> list[Event]:
+def events_of(log_update):
     assert not log_update.is_restarted
     return [event for _, event in log_update.events]
 
 
-def test_follower_gets_each_event_once_with_its_time(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_follower_gets_each_event_once_with_its_time(path, monkeypatch):
     follower = EventFollower(path)
     assert follower.poll() == LogUpdate([])
     monkeypatch.setattr(event_log.time, "time", lambda: 12.3456)
@@ -144,7 +144,7 @@ def test_follower_gets_each_event_once_with_its_time(path: Path, monkeypatch: py
     assert EventFollower(path.parent).poll() == LogUpdate([])  # unreadable
 
 
-def test_skimming_keeps_the_last_of_consecutive_steps(path: Path) -> None:
+def test_skimming_keeps_the_last_of_consecutive_steps(path):
     steps = [dataclasses.replace(STEP, step=number) for number in range(6)]
     reset = QuantisationStarted(1, 7)
     written(path, [reset, *steps[:3], reset, steps[3], reset, reset, *steps[4:]])
@@ -155,7 +155,7 @@ def test_skimming_keeps_the_last_of_consecutive_steps(path: Path) -> None:
 
 
 @pytest.mark.parametrize("further", [0, 1, 2, 5])
-def test_truncated_log_is_read_anew_however_much_it_has_grown(path: Path, further: int) -> None:
+def test_truncated_log_is_read_anew_however_much_it_has_grown(path, further):
     log, follower = EventLog(path), EventFollower(path)
     log.append(SOME[0])
     position = log.position()
@@ -173,7 +173,7 @@ def test_truncated_log_is_read_anew_however_much_it_has_grown(path: Path, furthe
 
 
 @given(st.lists(st.sampled_from(["append", "cut", "rewind"]), max_size=12), st.integers(1, 3))
-def test_following_in_slices_gives_what_the_log_holds(steps: list[str], most: int) -> None:
+def test_following_in_slices_gives_what_the_log_holds(steps, most):
     with TemporaryDirectory() as folder:
         path = Path(folder) / "events.jsonl"
         follower, known, log = EventFollower(path), list[Event](), EventLog(path)
@@ -202,5 +202,5 @@ def test_following_in_slices_gives_what_the_log_holds(steps: list[str], most: in
         assert known == list(read_events(path))
 
 
-def extended(known: list[Event], log_update: LogUpdate) -> list[Event]:
+def extended(known, log_update):
     return ([] if log_update.is_restarted else known) + [event for _, event in log_update.events]

@@ -1,35 +1,33 @@
 """The log of ingests, the last in full and the ends of earlier ones, and the history computed from it."""
 
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-from mbc_engine.events import DocumentsIngested, Event, FileSkipped, IngestFinished, IngestStarted, TextsRecoded
+from mbc_engine.events import DocumentsIngested, FileSkipped, IngestFinished, IngestStarted, TextsRecoded
 from mbc_engine.runs import ingests
 from mbc_engine.runs.event_log import EventFollower, EventLog, read_events
-from mbc_engine.runs.ingests import IngestHistory, IngestState, forget_names, is_recorded, recorded
+from mbc_engine.runs.ingests import IngestHistory, forget_names, is_recorded, recorded
 
 STARTED = IngestStarted(2, 20)
 CHANGED, UNCHANGED = DocumentsIngested(1, 1, 1, 20, 0.5, ("/a",)), DocumentsIngested(0, 0, 2, 20, 0.5, ("/b",))
 SKIPPED = FileSkipped('/"IngestFinished".png', "is a .png file")
 
 
-def end(documents: int, removed: int = 0) -> IngestFinished:
+def end(documents, removed=0):
     return IngestFinished(documents, 1, 0, removed, 0, 1.0, 0.5, True, documents, documents, 1, 27, 100, 500)
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
+def path(tmp_path):
     return tmp_path / "state" / "activity" / "memory.jsonl"
 
 
-def logged(path: Path) -> list[Event]:
+def logged(path):
     return list(read_events(path))
 
 
-def test_first_ingest_is_logged_as_it_runs(path: Path) -> None:
+def test_first_ingest_is_logged_as_it_runs(path):
     events = [STARTED, SKIPPED, UNCHANGED, end(0)]
     seen = []
     for event in recorded(iter(events), path):
@@ -38,7 +36,7 @@ def test_first_ingest_is_logged_as_it_runs(path: Path) -> None:
     assert seen == events
 
 
-def test_only_ends_of_earlier_ingests_stay(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_ends_of_earlier_ingests_stay(path, monkeypatch):
     monkeypatch.setattr(ingests, "_ENDS", 2)
     follower = EventFollower(path)
     list(recorded([STARTED, SKIPPED, CHANGED, end(0)], path))
@@ -52,7 +50,7 @@ def test_only_ends_of_earlier_ingests_stay(path: Path, monkeypatch: pytest.Monke
     assert logged(path) == [end(1), end(2), STARTED, SKIPPED, CHANGED, end(3)]
 
 
-def test_watch_logs_only_ingests_that_change_something(path: Path) -> None:
+def test_watch_logs_only_ingests_that_change_something(path):
     first = [STARTED, UNCHANGED, end(0)]
     nothing = [STARTED, SKIPPED, UNCHANGED, end(0)]
     pruned = [STARTED, UNCHANGED, end(0, removed=1)]
@@ -65,12 +63,12 @@ def test_watch_logs_only_ingests_that_change_something(path: Path) -> None:
     assert logged(path)[-3:] == pruned
 
 
-def test_interrupted_ingest_of_a_watch_is_followed_by_the_next(path: Path) -> None:
+def test_interrupted_ingest_of_a_watch_is_followed_by_the_next(path):
     list(recorded([STARTED, CHANGED, STARTED, CHANGED, end(2)], path))
     assert logged(path) == [STARTED, CHANGED, end(2)]
 
 
-def test_second_of_two_concurrent_ingests_is_not_logged(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_second_of_two_concurrent_ingests_is_not_logged(path, monkeypatch):
     monkeypatch.setattr("mbc_engine.runs.event_log._PATIENCE", 0.0)
     first = recorded([STARTED, CHANGED, end(1)], path)
     next(first)
@@ -81,8 +79,8 @@ def test_second_of_two_concurrent_ingests_is_not_logged(path: Path, monkeypatch:
     assert not is_recorded(path)
 
 
-def test_failed_ingest_releases_the_log(path: Path) -> None:
-    def failing() -> Iterator[Event]:
+def test_failed_ingest_releases_the_log(path):
+    def failing():
         yield STARTED
         raise RuntimeError("boom")
 
@@ -95,11 +93,11 @@ def test_failed_ingest_releases_the_log(path: Path) -> None:
     assert logged(path) == [STARTED, end(2)]
 
 
-def test_unwritable_log_stops_no_ingest(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unwritable_log_stops_no_ingest(path, tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     assert list(recorded([STARTED, end(1)], tmp_path / "file" / "log.jsonl")) == [STARTED, end(1)]
 
-    def full(log: EventLog, event: Event) -> None:
+    def full(log, event):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(EventLog, "append", full)
@@ -107,18 +105,18 @@ def test_unwritable_log_stops_no_ingest(path: Path, tmp_path: Path, monkeypatch:
     assert not is_recorded(path)
 
 
-def history(*events: Event) -> IngestHistory:
+def history(*events):
     """The history of events a second apart."""
     made = IngestHistory()
     made.add((float(second), event) for second, event in enumerate(events))
     return made
 
 
-def report(chunks: int, size: int, seconds: float, source: str = "/a") -> DocumentsIngested:
+def report(chunks, size, seconds, source="/a"):
     return DocumentsIngested(chunks // 10, chunks, 0, size, seconds, (source,))
 
 
-def test_running_ingest_is_summarised() -> None:
+def test_running_ingest_is_summarised():
     skipped = FileSkipped("/b.png", "is a .png file")
     ingest = history(IngestStarted(4, 800), skipped, report(10, 100, 1.0), report(40, 200, 3.0, "/c"))
     assert (ingest.state, ingest.began, ingest.started) == ("running", 0.0, IngestStarted(4, 800))
@@ -128,7 +126,7 @@ def test_running_ingest_is_summarised() -> None:
     assert (ingest.rate, ingest.seconds_left, list(ingest.pace)) == (15.0, 12.0, [15.0])
 
 
-def test_next_ingest_starts_anew_but_keeps_growth_and_names() -> None:
+def test_next_ingest_starts_anew_but_keeps_growth_and_names():
     ingest = history(IngestStarted(4, 800), FileSkipped("/b", "is empty"), report(10, 100, 1.0), end(1), STARTED)
     assert (ingest.state, ingest.reported, ingest.finished, ingest.skips, ingest.rate) == (
         "running",
@@ -143,7 +141,7 @@ def test_next_ingest_starts_anew_but_keeps_growth_and_names() -> None:
 
 
 @pytest.mark.parametrize(("is_complete", "state"), [(True, "finished"), (False, "stopped")])
-def test_end_determines_the_state(is_complete: bool, state: IngestState) -> None:
+def test_end_determines_the_state(is_complete, state):
     assert history(STARTED, replace(end(1), is_complete=is_complete)).state is state
 
 
@@ -156,18 +154,18 @@ def test_end_determines_the_state(is_complete: bool, state: IngestState) -> None
     ],
     ids=["no events", "a stream of unknown size", "no time has passed"],
 )
-def test_unknown_time_left(events: list[Event], rate: float | None) -> None:
+def test_unknown_time_left(events, rate):
     assert (history(*events).rate, history(*events).seconds_left) == (rate, None)
 
 
-def test_recoding_has_a_pace_of_its_own() -> None:
+def test_recoding_has_a_pace_of_its_own():
     recoded = TextsRecoded(2, 8, 100, 60, 3.0, "lm")
     ingest = history(IngestStarted(4, 800), report(10, 100, 1.0), recoded)
     assert (ingest.recoded, ingest.seconds_left) == (recoded, 9.0)
     assert history(IngestStarted(4, 800), recoded, end(1), STARTED).recoded is None
 
 
-def test_names_are_forgotten_with_the_next_ingest_and_on_removal(path: Path) -> None:
+def test_names_are_forgotten_with_the_next_ingest_and_on_removal(path):
     named = replace(end(1), memorised_sources=("/a",), removed_sources=("/b",), gone_sources=("/c",))
     forget_names(path)
     assert not path.exists()

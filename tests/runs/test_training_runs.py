@@ -3,7 +3,6 @@
 import math
 import os
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +11,6 @@ from hypothesis import strategies as st
 
 from mbc_engine.events import (
     CheckpointSaved,
-    Event,
     Progressed,
     QuantisationStarted,
     TrainFinished,
@@ -28,7 +26,6 @@ from mbc_engine.runs.training_runs import (
     LOCK,
     FollowedRun,
     RunHistory,
-    RunState,
     is_stop_requested,
     read_usage,
     request_stop,
@@ -41,7 +38,7 @@ STARTED = TrainStarted(0, 40, 100, 50, 999)
 FIRST = TrainStep(1, 0, 1.5, 1.0, 0.25, 0.0, 0.25, None, 17.5, 2, 0.9, 1e-05, 12.5)
 
 
-def test_request_to_stop_holds_until_withdrawn(tmp_path: Path) -> None:
+def test_request_to_stop_holds_until_withdrawn(tmp_path):
     assert not is_stop_requested(tmp_path)
     for _ in range(2):
         request_stop(tmp_path)
@@ -52,7 +49,7 @@ def test_request_to_stop_holds_until_withdrawn(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_usage_is_read_back(tmp_path: Path) -> None:
+def test_usage_is_read_back(tmp_path):
     assert read_usage(tmp_path) is None
     usage = np.arange(12, dtype=np.float32).reshape(2, 3, 2)
     write_usage(tmp_path, usage, 7)
@@ -72,14 +69,14 @@ def test_usage_is_read_back(tmp_path: Path) -> None:
     ],
     ids=["shape", "type", "infinite", "empty", "no tensor", "no safetensors"],
 )
-def test_invalid_usage_is_none(tmp_path: Path, usage: np.ndarray | bytes) -> None:
+def test_invalid_usage_is_none(tmp_path, usage):
     write_usage(tmp_path, np.zeros((1, 1, 2), np.float32) if isinstance(usage, bytes) else usage, 0)
     if isinstance(usage, bytes):
         next(tmp_path.iterdir()).write_bytes(usage)
     assert read_usage(tmp_path) is None
 
 
-def test_runs_are_listed_by_last_change(tmp_path: Path) -> None:
+def test_runs_are_listed_by_last_change(tmp_path):
     for name, changed in (("b", 200), ("a", 200), ("old", 100), ("new", 300)):
         (tmp_path / name).mkdir()
         (tmp_path / name / EVENTS).touch()
@@ -90,7 +87,7 @@ def test_runs_are_listed_by_last_change(tmp_path: Path) -> None:
     assert runs_in(tmp_path / "nowhere") == []
 
 
-def test_run_without_an_end_or_a_process_is_interrupted(tmp_path: Path) -> None:
+def test_run_without_an_end_or_a_process_is_interrupted(tmp_path):
     run = FollowedRun(tmp_path)
     assert run.state == "interrupted"
     log = EventLog(tmp_path / EVENTS)
@@ -109,18 +106,18 @@ def test_run_without_an_end_or_a_process_is_interrupted(tmp_path: Path) -> None:
     log.close()
 
 
-def step(number: int, **fields: float | None) -> TrainStep:
-    return replace(FIRST, step=number, **fields)  # type: ignore[arg-type]
+def step(number, **fields):
+    return replace(FIRST, step=number, **fields)
 
 
-def history(*events: Event | tuple[float, Event]) -> RunHistory:
+def history(*events):
     """The history of events at given times, or a second apart."""
     made = RunHistory()
     made.add(event if isinstance(event, tuple) else (float(second), event) for second, event in enumerate(events))
     return made
 
 
-def test_training_is_summarised() -> None:
+def test_training_is_summarised():
     best, worse = Validated(2, 0, 3, 3, 50.0, 60.0, 70.0, True), Validated(3, 1, 3, 3, 50.0, 59.0, 70.0, False)
     read, last = Progressed("read texts", 50, 50), step(3, examples_per_second=25.5, reset_codes=2)
     quantised = QuantisationStarted(1, 50)
@@ -134,7 +131,7 @@ def test_training_is_summarised() -> None:
     assert run.throughput == pytest.approx((12.5 + 12.5 + 25.5) / 3)
 
 
-def test_empty_history() -> None:
+def test_empty_history():
     run = history()
     assert (run.state, run.step, run.total_steps, run.last_time) == ("preparing", 0, 0, None)
     assert (run.throughput, run.seconds_left) == (None, None)
@@ -153,11 +150,11 @@ def test_empty_history() -> None:
         ([STARTED, FIRST, TrainFinished(40, 1.0, "m")], "finished"),
     ],
 )
-def test_last_event_determines_the_state(events: list[Event], state: RunState) -> None:
+def test_last_event_determines_the_state(events, state):
     assert history(*events).state is state
 
 
-def test_time_left_follows_from_the_median_step() -> None:
+def test_time_left_follows_from_the_median_step():
     """Steps after 2, 3, 2 and, with a validation, 60 seconds: the median is 2.5, and 35 steps are left."""
     times = (10.0, 12.0, 15.0, 17.0, 77.0)
     steps = [(time, step(number)) for number, time in enumerate(times, 1)]
@@ -170,7 +167,7 @@ def test_time_left_follows_from_the_median_step() -> None:
 
 
 @pytest.mark.parametrize("name", CURVES)
-def test_each_field_of_a_step_has_a_curve(name: str) -> None:
+def test_each_field_of_a_step_has_a_curve(name):
     steps, values = history(STARTED, FIRST, step(2, route_accuracy=0.5)).series(name, 2)
     assert steps.tolist() == [1.0, 2.0]
     if name == "route_accuracy":
@@ -180,7 +177,7 @@ def test_each_field_of_a_step_has_a_curve(name: str) -> None:
 
 
 @given(st.lists(st.one_of(st.none(), st.integers(-9, 9)), max_size=40), st.integers(1, 12))
-def test_thinning_equals_the_slow_way(values: list[int | None], points: int) -> None:
+def test_thinning_equals_the_slow_way(values, points):
     series = history(*(step(number, route_accuracy=value) for number, value in enumerate(values))).series(
         "route_accuracy", points
     )

@@ -1,8 +1,5 @@
 """Training sets: documents kept once, epochs that can be entered anywhere, and cached states of their texts."""
 
-from pathlib import Path
-from typing import Any
-
 import pytest
 import torch
 
@@ -11,23 +8,23 @@ from mbc_engine.events import Progressed
 from mbc_engine.training.data import TextStates, TrainingSet
 
 
-def example(text: str, question: str, *answers: str) -> QAExample:
+def example(text, question, *answers):
     return QAExample(question, text, question, answers or ("yes",))
 
 
 @pytest.fixture
-def data() -> TrainingSet:
+def data():
     return TrainingSet(
         [example("A", "a1"), example("B", "b1", "long answer", "short"), example("A", "a2"), example("C", "c")]
     )
 
 
-def test_batch(data: TrainingSet) -> None:
+def test_batch(data):
     batch = data.batch([3, 2, 0])
     assert (batch.examples, batch.documents, batch.positions) == ([3, 2, 0], [2, 0], [0, 1, 1])
 
 
-def test_epoch_drops_a_partial_batch() -> None:
+def test_epoch_drops_a_partial_batch():
     data = TrainingSet([example(str(index), str(index)) for index in range(10)])
     batches = [batch.examples for batch in data.epoch(0, 4, seed=1)]
     assert data.steps(4) == 2
@@ -35,10 +32,10 @@ def test_epoch_drops_a_partial_batch() -> None:
     assert len({index for batch in batches for index in batch}) == 8
 
 
-def test_order_of_an_epoch() -> None:
+def test_order_of_an_epoch():
     data = TrainingSet([example(str(index), str(index)) for index in range(30)])
 
-    def order(epoch: int, seed: int, skip: int = 0) -> list[list[int]]:
+    def order(epoch, seed, skip=0):
         return [batch.examples for batch in data.epoch(epoch, 5, seed=seed, skip=skip)]
 
     assert order(0, 7) == order(0, 7)
@@ -59,17 +56,17 @@ TEXTS = [
 
 
 @pytest.fixture(params=["bert", "t5"])
-def encoder(request: pytest.FixtureRequest, tiny: Any) -> Any:
+def encoder(request, tiny):
     frozen = ["model.documents.frozen=true", "model.questions.frozen=true", "model.documents.window=12"]
     return tiny.model("gpt2", request.param, *frozen).documents
 
 
-def filled(encoder: Any, folder: Path) -> tuple[TextStates, list[Progressed]]:
+def filled(encoder, folder):
     cached = TextStates(encoder, TEXTS, folder)
     return cached, list(cached.fill())
 
 
-def test_cached_states_equal_computed_ones(encoder: Any, tmp_path: Path) -> None:
+def test_cached_states_equal_computed_ones(encoder, tmp_path):
     cached, _ = filled(encoder, tmp_path)
     live = TextStates(encoder, TEXTS)
     for chosen in ([0], [1, 5, 4], [3, 2, 0, 1], [5] * 2):
@@ -81,9 +78,7 @@ def test_cached_states_equal_computed_ones(encoder: Any, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("batch", [1, 4])
-def test_interrupted_fill_is_completed(
-    encoder: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batch: int
-) -> None:
+def test_interrupted_fill_is_completed(encoder, tmp_path, monkeypatch, batch):
     monkeypatch.setattr(TextStates, "BATCH", batch)
     filled(encoder, tmp_path)
     (file,) = tmp_path.glob("*.f16")
@@ -100,7 +95,7 @@ def test_interrupted_fill_is_completed(
             torch.testing.assert_close(states, expected.detach(), rtol=2e-3, atol=2e-3)
 
 
-def test_cache_depends_on_texts_and_window(encoder: Any, tmp_path: Path) -> None:
+def test_cache_depends_on_texts_and_window(encoder, tmp_path):
     list(TextStates(encoder, TEXTS, tmp_path).fill())
     list(TextStates(encoder, TEXTS[:3], tmp_path).fill())
     encoder.window = 9
@@ -108,7 +103,7 @@ def test_cache_depends_on_texts_and_window(encoder: Any, tmp_path: Path) -> None
     assert len(list(tmp_path.glob("*.f16"))) == 3
 
 
-def test_computed_states_have_gradients(tiny: Any) -> None:
+def test_computed_states_have_gradients(tiny):
     encoder = tiny.model("gpt2", "bert").documents
     states, _ = TextStates(encoder, TEXTS).states([0, 3])
     states.square().sum().backward()

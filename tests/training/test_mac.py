@@ -1,11 +1,7 @@
 """Training without codes: the same loop, and nothing of a codebook or an adapter anywhere."""
 
-from pathlib import Path
-from typing import Any
-
 import pytest
 
-from mbc_engine.config import Config
 from mbc_engine.evaluation.cells import variant
 from mbc_engine.events import (
     QuantisationStarted,
@@ -20,7 +16,7 @@ from tests.training.conftest import tensors
 
 
 @pytest.fixture
-def config(tiny: Any) -> Config:
+def config(tiny):
     """MAC of a model that starts without codes, whose codes would die."""
     return variant(
         tiny.config(
@@ -36,7 +32,7 @@ def config(tiny: Any) -> Config:
     )
 
 
-def test_mac_has_neither_codebook_nor_adapter(tiny: Any, tmp_path: Path, examples: Any, config: Config) -> None:
+def test_mac_has_neither_codebook_nor_adapter(tiny, tmp_path, examples, config):
     run = tmp_path / "run"
     events = list(train(config, examples(20), examples(3), run, cache=tmp_path / "cache"))
     assert not [event for event in events if isinstance(event, QuantisationStarted)]

@@ -1,11 +1,7 @@
 """The objective and a step by hand, and what they do and do not train."""
 
-from collections.abc import Callable, Sequence
-from typing import Any
-
 import pytest
 import torch
-from torch import Tensor
 
 from mbc_engine.config import TrainingSettings
 from mbc_engine.events import TrainStep
@@ -13,25 +9,22 @@ from mbc_engine.lm.base import Targets
 from mbc_engine.paper.amortizer import document_variance
 from mbc_engine.paper.builder import build, load_pretrained
 from mbc_engine.paper.checkpoint import trained_state
-from mbc_engine.paper.mbc import MBC
 from mbc_engine.training import objective as optimising
 from mbc_engine.training.data import TextStates, TrainingSet
-from mbc_engine.training.objective import Losses, Objective, adam, learning_rate
+from mbc_engine.training.objective import Objective, adam, learning_rate
 from mbc_engine.training.processes import processes_on
-from tests.training.conftest import Runner
 
 ROUTED = ["model.routing=true", "training.losses.routing=0.5"]
 BATCH = [0, 3, 4, 7]
-Make = Callable[..., Objective]
 
 
-def generator(seed: int = 0) -> torch.Generator:
+def generator(seed=0):
     return torch.Generator().manual_seed(seed)
 
 
 @pytest.fixture
-def make(tiny: Any, examples: Any) -> Make:
-    def make(base: str = "gpt2", encoder: str = "bert", *overrides: str) -> Objective:
+def make(tiny, examples):
+    def make(base="gpt2", encoder="bert", *overrides):
         overrides = ("model.codebook.per_position=true", *overrides)
         model = tiny.model(base, encoder, *overrides)
         data = TrainingSet([*examples(8), examples(1)[0]])
@@ -44,7 +37,7 @@ def make(tiny: Any, examples: Any) -> Make:
     return make
 
 
-def question_loss(objective: Objective, banks: Sequence[Tensor], batch: list[int]) -> float:
+def question_loss(objective, banks, batch):
     """Each question alone with a bank of its own [N, D], the mean over all answer tokens."""
     model, data, settings = objective.model, objective.data, objective.settings
     total, count = 0.0, 0
@@ -62,7 +55,7 @@ def question_loss(objective: Objective, banks: Sequence[Tensor], batch: list[int
 
 @pytest.mark.parametrize("encoder", ["bert", "t5"])
 @torch.no_grad()
-def test_loss_by_hand(make: Make, encoder: str) -> None:
+def test_loss_by_hand(make, encoder):
     objective = make("gpt2", encoder, "training.losses.vq=0.5")
     losses = objective(objective.data.batch(BATCH), generator())
     vectors = objective.model.documents([objective.data.documents[index] for index in BATCH])
@@ -82,7 +75,7 @@ def test_loss_by_hand(make: Make, encoder: str) -> None:
 
 
 @torch.no_grad()
-def test_distillation_is_from_what_the_document_gives(make: Make) -> None:
+def test_distillation_is_from_what_the_document_gives(make):
     """A prefix of the document's own keys and values diverges by nothing, one of another document by something."""
     objective = make("llama", "bert", "training.losses.distillation=0.5", "training.losses.vq=0")
     losses, base = objective(objective.data.batch(BATCH), generator()), objective.model.base
@@ -101,7 +94,7 @@ def test_distillation_is_from_what_the_document_gives(make: Make) -> None:
 
 @pytest.mark.parametrize(("most", "written_back"), [(0, 3), (2, 2), (9, 3)])
 @torch.no_grad()
-def test_routing_and_reconstruction_by_hand(make: Make, most: int, written_back: int) -> None:
+def test_routing_and_reconstruction_by_hand(make, most, written_back):
     weights = ["training.losses.reconstruction=0.25", "training.losses.reconstruction_tokens=5"]
     weights.append(f"training.losses.reconstruction_documents={most}")
     objective = make("llama", "bert", *ROUTED, *weights)
@@ -130,9 +123,9 @@ def test_routing_and_reconstruction_by_hand(make: Make, most: int, written_back:
     assert losses.total.item() == pytest.approx(total, rel=1e-5)
 
 
-def banks_read(objective: Objective, batch: list[int], seed: int = 0) -> tuple[Tensor, Tensor]:
+def banks_read(objective, batch, seed=0):
     """What each question of a batch read [K, k, T, D], and the batch's documents [U, T, D]."""
-    seen: list[Tensor] = []
+    seen = []
     hook = objective.model.aggregator.register_forward_hook(lambda _, given, __: seen.append(given[1]))
     objective(objective.data.batch(batch), generator(seed))
     hook.remove()
@@ -141,7 +134,7 @@ def banks_read(objective: Objective, batch: list[int], seed: int = 0) -> tuple[T
 
 
 @torch.no_grad()
-def test_limited_bank_by_routing(make: Make) -> None:
+def test_limited_bank_by_routing(make):
     objective = make("gpt2", "bert", *ROUTED, "training.bank_documents=3")
     batch = list(range(8))
     banks, memory = banks_read(objective, batch)
@@ -155,15 +148,15 @@ def test_limited_bank_by_routing(make: Make) -> None:
 class LeafStates:
     """Token states that are leaves, so that their gradients show which texts were trained on."""
 
-    def __init__(self, count: int, width: int) -> None:
+    def __init__(self, count, width):
         torch.manual_seed(2)
         self.leaves = [torch.randn(3, width, requires_grad=True) for _ in range(count)]
 
-    def states(self, chosen: Sequence[int]) -> tuple[Tensor, Tensor]:
+    def states(self, chosen):
         return torch.stack([self.leaves[index] for index in chosen]), torch.ones(len(chosen), 3, dtype=torch.int64)
 
 
-def trained_on(objective: Objective, count: int) -> tuple[Losses, list[int]]:
+def trained_on(objective, count):
     """Losses of the first `count` questions, and which documents had a gradient."""
     leaves = LeafStates(8, 24)
     objective.documents = leaves
@@ -177,7 +170,7 @@ def trained_on(objective: Objective, count: int) -> tuple[Losses, list[int]]:
     ("share", "documents", "expected", "centring"),
     [(0.0, 8, 8, "true"), (0.25, 8, 6, "true"), (0.75, 8, 2, "false"), (0.5, 2, 1, "false"), (0.9, 1, 1, "true")],
 )
-def test_backprop_dropout(make: Make, share: float, documents: int, expected: int, centring: str) -> None:
+def test_backprop_dropout(make, share, documents, expected, centring):
     # Routed, because the flat read would not notice documents out of order.
     objective = make("gpt2", "bert", *ROUTED, f"training.backprop_dropout={share}", f"model.centring={centring}")
     losses, chosen = trained_on(objective, documents)
@@ -186,7 +179,7 @@ def test_backprop_dropout(make: Make, share: float, documents: int, expected: in
     assert losses.total.item() == pytest.approx(whole.total.item(), rel=1e-5)  # forward, nothing changes
 
 
-def snapshot(model: MBC) -> dict[str, Tensor]:
+def snapshot(model):
     return {name: value.detach().clone() for name, value in model.state_dict().items()}
 
 
@@ -199,7 +192,7 @@ def snapshot(model: MBC) -> dict[str, Tensor]:
         ("llama", "t5", False, "bf16"),
     ],
 )
-def test_trained_parameters(make: Make, base: str, encoder: str, frozen: bool, precision: str) -> None:
+def test_trained_parameters(make, base, encoder, frozen, precision):
     word = str(frozen).lower()
     frozen_sides = [f"model.documents.frozen={word}", f"model.questions.frozen={word}"]
     objective = make(base, encoder, *frozen_sides, *ROUTED, "model.centring=true", "model.prefix.slot_embedding=true")
@@ -228,12 +221,12 @@ def test_trained_parameters(make: Make, base: str, encoder: str, frozen: bool, p
     assert not any("lora_" not in name for name in changed if name.startswith("base."))
 
 
-def test_accumulated_gradient(tiny: Any, start: Runner, examples: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_accumulated_gradient(tiny, start, examples, monkeypatch):
     """Three questions in two parts: two thirds of the first part's loss and one of the second's, each its own bank."""
     config = tiny.config("gpt2", "bert", "training.batch_size=3", "training.accumulate=2", "training.reset_codes=false")
-    seen: list[dict[str, Tensor]] = []
+    seen = []
 
-    def keep(parameters: Any, norm: float) -> None:
+    def keep(parameters, norm):
         seen.append({str(tuple(value.shape)): value.grad.clone() for value in parameters if value.grad is not None})
 
     monkeypatch.setattr(optimising, "clip_gradients", keep)
@@ -255,8 +248,8 @@ def test_accumulated_gradient(tiny: Any, start: Runner, examples: Any, monkeypat
     torch.testing.assert_close(gradients[str(tuple(model.codebook.books.shape))], model.codebook.books.grad)
 
 
-def test_optimiser_settings(tiny: Any, start: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
-    clips: list[float] = []
+def test_optimiser_settings(tiny, start, monkeypatch):
+    clips = []
     monkeypatch.setattr(optimising, "clip_gradients", lambda values, norm: clips.append(norm))
     start(tiny.config("gpt2", "bert", "training.clip=7.0"), "run", until=lambda event: isinstance(event, TrainStep))
     assert clips == [7.0]
@@ -276,14 +269,14 @@ def test_optimiser_settings(tiny: Any, start: Runner, monkeypatch: pytest.Monkey
         (3, 0.01, [1.0, 1.0]),
     ],
 )
-def test_warmup(total: int, warmup: float, expected: list[float]) -> None:
+def test_warmup(total, warmup, expected):
     settings = TrainingSettings(learning_rate=2e-5, warmup=warmup)
     rates = [learning_rate(step, total, settings) / 2e-5 for step in range(len(expected))]
     assert rates == pytest.approx(expected)
     assert learning_rate(total - 1, total, settings) == 2e-5
 
 
-def test_decay() -> None:
+def test_decay():
     settings = TrainingSettings(learning_rate=2e-5, warmup=0.2, decay=0.4)
     rates = [learning_rate(step, 10, settings) / 2e-5 for step in range(10)]
     assert rates == pytest.approx([0.5, 1, 1, 1, 1, 1, 1, 0.75, 0.5, 0.25])

@@ -7,9 +7,7 @@ import socket
 import subprocess
 import sys
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 import torch
@@ -17,12 +15,12 @@ from accelerate.utils import DistributedType
 from safetensors.torch import load_file
 
 from mbc_engine.errors import ConfigError
-from mbc_engine.events import Event, QuantisationStarted, TrainStep, Validated
+from mbc_engine.events import QuantisationStarted, TrainStep, Validated
 from mbc_engine.runs.event_log import read_events
 from mbc_engine.runs.training_runs import request_stop
 from mbc_engine.training import objective as optimising
 from mbc_engine.training import trainer
-from mbc_engine.training.processes import Processes, processes_on
+from mbc_engine.training.processes import processes_on
 from tests.needs import PATIENCE
 
 WORKER = """
@@ -93,13 +91,13 @@ EVERYTHING = [
 
 
 @pytest.fixture
-def folder(tmp_path: Path, examples: Any) -> Path:
+def folder(tmp_path, examples):
     rows = [f"{e.id}\t{e.text}\t{e.question}\t{e.answers[0]}\n" for e in examples(24)]
     (tmp_path / "examples.tsv").write_text("".join(rows))
     return tmp_path
 
 
-def without_dropout(encoder: Path, to: Path) -> Path:
+def without_dropout(encoder, to):
     """A copy of a tiny encoder: dropout falls differently on shares of a batch than on the whole."""
     shutil.copytree(encoder, to)
     config = json.loads((to / "config.json").read_text())
@@ -108,7 +106,7 @@ def without_dropout(encoder: Path, to: Path) -> Path:
     return to
 
 
-def launch(folder: Path, run: str, processes: int, *options: str) -> list[int]:
+def launch(folder, run, processes, *options):
     """Train in so many processes, as a launcher starts them; how many events each of them reported."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -135,7 +133,7 @@ def launch(folder: Path, run: str, processes: int, *options: str) -> list[int]:
     return [int(output) for output, _ in ends]
 
 
-def events(run: Path, kind: type[Event]) -> list[Any]:
+def events(run, kind):
     return [event for event in read_events(run / "events.jsonl") if isinstance(event, kind)]
 
 
@@ -150,9 +148,7 @@ IN_PARTS = [*PAPERS, "model.centring=true", "training.validation_questions=1"]
     [("bert", EVERYTHING, []), ("t5", PAPERS, []), ("t5", IN_PARTS, ["T5Block", "LlamaDecoderLayer"])],
     ids=["everything", "the paper's", "the paper's, in parts"],
 )
-def test_two_processes_train_like_one(
-    tiny: Any, folder: Path, encoder: str, options: list[str], sharded: list[str]
-) -> None:
+def test_two_processes_train_like_one(tiny, folder, encoder, options, sharded):
     place = without_dropout(tiny.encoders[encoder], folder / "encoder")
     sides = [f'model.{side}.name="{place}"' for side in ("documents", "questions")]
     config = tiny.config("llama", encoder, *sides, *options)
@@ -182,28 +178,24 @@ def test_two_processes_train_like_one(
 
 
 @pytest.fixture
-def launched(monkeypatch: pytest.MonkeyPatch) -> Processes:
+def launched(monkeypatch):
     """The processes of the next training: one that is made to look like several."""
     processes = processes_on("cpu")
     monkeypatch.setattr(trainer, "processes_on", lambda device, **options: processes)
     return processes
 
 
-def test_only_the_main_process_obeys_requests(
-    tiny: Any, tmp_path: Path, examples: Any, launched: Processes, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_the_main_process_obeys_requests(tiny, tmp_path, examples, launched, monkeypatch):
     request_stop(tmp_path)
     launched.rank = 1
-    steps: list[float] = []
+    steps = []
     monkeypatch.setattr(optimising, "clip_gradients", lambda parameters, most: steps.append(most))
     assert list(trainer.train(tiny.config(), examples(8), [], tmp_path, cache=tmp_path / "cache")) == []
     assert len(steps) == 4
 
 
 @pytest.mark.parametrize("setting", ["model.documents.frozen=true", "training.pca_start=true"])
-def test_settings_refused_with_fsdp(
-    tiny: Any, tmp_path: Path, examples: Any, launched: Processes, setting: str
-) -> None:
+def test_settings_refused_with_fsdp(tiny, tmp_path, examples, launched, setting):
     launched.accelerator = SimpleNamespace(
         state=SimpleNamespace(distributed_type=DistributedType.FSDP), end_training=lambda: None
     )
@@ -211,7 +203,7 @@ def test_settings_refused_with_fsdp(
         next(trainer.train(tiny.config("gpt2", "bert", setting), examples(8), [], tmp_path / "run", cache=tmp_path))
 
 
-def test_accumulation_of_the_launcher_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_accumulation_of_the_launcher_is_ignored(monkeypatch):
     monkeypatch.setenv("ACCELERATE_GRADIENT_ACCUMULATION_STEPS", "4")
     value = torch.ones((), requires_grad=True)
     processes_on("cpu").accelerator.backward(3 * value)

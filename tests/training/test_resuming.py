@@ -5,22 +5,16 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 from safetensors import SafetensorError
 
-from mbc_engine.config import Config
-from mbc_engine.datasets.layout import QAExample
 from mbc_engine.errors import ConfigError
 from mbc_engine.evaluation.cells import variant
 from mbc_engine.events import (
     CheckpointSaved,
-    Event,
     Progressed,
     QuantisationStarted,
     TrainFinished,
@@ -31,7 +25,7 @@ from mbc_engine.events import (
 from mbc_engine.runs.event_log import read_events
 from mbc_engine.runs.training_runs import is_running, is_stop_requested, request_stop
 from mbc_engine.training import trainer
-from tests.training.conftest import FROZEN, ROUTED, Runner, of, tensors
+from tests.training.conftest import FROZEN, ROUTED, of, tensors
 
 # Two epochs of five steps with everything that changes on the way: quantisation begins, codes die, parts accumulate.
 EVERYTHING = [
@@ -46,7 +40,7 @@ EVERYTHING = [
 ]
 
 
-def steady(events: list[Event]) -> list[Event]:
+def steady(events):
     """What must be the same in every run: without paths, clocks, starts and snapshots."""
     passing = (TrainStarted, CheckpointSaved, Progressed, TrainStateChanged)
     kept = [event for event in events if not isinstance(event, passing)]
@@ -60,7 +54,7 @@ def steady(events: list[Event]) -> list[Event]:
     ]
 
 
-def same_outcome(one: Path, other: Path) -> None:
+def same_outcome(one, other):
     adapter = "model/adapter/adapter_model.safetensors"
     assert (one / adapter).exists() == (other / adapter).exists()
     for file in ("snapshot.safetensors", "model/model.safetensors", *([adapter] if (one / adapter).exists() else [])):
@@ -73,10 +67,10 @@ def same_outcome(one: Path, other: Path) -> None:
 
 
 @pytest.fixture
-def whole(examples: Any, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+def whole(examples, tmp_path_factory):
     """The run of an uninterrupted training, which tests with the same settings share."""
 
-    def whole(config: Config, validate: int = 3) -> Path:
+    def whole(config, validate=3):
         settings = config.to_toml(), validate
         if settings not in _WHOLE:
             folder = tmp_path_factory.mktemp("whole")
@@ -87,7 +81,7 @@ def whole(examples: Any, tmp_path_factory: pytest.TempPathFactory) -> Callable[.
     return whole
 
 
-_WHOLE: dict[tuple[str, int], Path] = {}
+_WHOLE = {}
 
 KILLED = """
 import os, signal, sys
@@ -114,9 +108,7 @@ for event in trainer.train(config, examples, examples[:3], folder / "killed", ca
 
 
 @pytest.mark.slow
-def test_killed_run_resumes_bit_identically(
-    tiny: Any, tmp_path: Path, start: Runner, examples: Callable[[int], list[QAExample]]
-) -> None:
+def test_killed_run_resumes_bit_identically(tiny, tmp_path, start, examples):
     config = tiny.config("gpt2", "bert", *EVERYTHING)
     whole = start(config, "whole")
     (tmp_path / "config.toml").write_text(config.to_toml())
@@ -150,21 +142,12 @@ def test_killed_run_resumes_bit_identically(
         pytest.param(5, "bert", True, 0, marks=pytest.mark.slow),
     ],
 )
-def test_stopped_run_resumes_bit_identically(
-    tiny: Any,
-    tmp_path: Path,
-    start: Runner,
-    whole: Callable[..., Path],
-    step: int,
-    encoder: str,
-    is_mac: bool,
-    validate: int,
-) -> None:
+def test_stopped_run_resumes_bit_identically(tiny, tmp_path, start, whole, step, encoder, is_mac, validate):
     config = tiny.config("llama" if encoder == "t5" else "gpt2", encoder, *EVERYTHING, *(FROZEN if step == 7 else []))
     config = variant(config, "mac") if is_mac else config
     stop = threading.Event()
 
-    def at(event: Event) -> bool:
+    def at(event):
         if isinstance(event, TrainStep) and event.step == step:
             stop.set()
         return False
@@ -178,8 +161,8 @@ def test_stopped_run_resumes_bit_identically(
 
 
 @pytest.mark.parametrize("step", [2, 5], ids=["in the middle", "an epoch's last"])
-def test_stop_on_request(tiny: Any, tmp_path: Path, start: Runner, step: int) -> None:
-    def at(event: Event) -> bool:
+def test_stop_on_request(tiny, tmp_path, start, step):
+    def at(event):
         if isinstance(event, TrainStep) and event.step == step:
             request_stop(tmp_path / "run")
         return False
@@ -191,8 +174,8 @@ def test_stop_on_request(tiny: Any, tmp_path: Path, start: Runner, step: int) ->
     assert not is_running(tmp_path / "run")
 
 
-def test_stop_while_reading_texts(tiny: Any, tmp_path: Path, start: Runner) -> None:
-    def at(event: Event) -> bool:
+def test_stop_while_reading_texts(tiny, tmp_path, start):
+    def at(event):
         if isinstance(event, Progressed):
             request_stop(tmp_path / "run")
         return False
@@ -205,8 +188,8 @@ def test_stop_while_reading_texts(tiny: Any, tmp_path: Path, start: Runner) -> N
     "error",
     [OSError(28, "No space left on device"), pytest.param(SafetensorError("Too large"), marks=pytest.mark.slow)],
 )
-def test_full_disk(tiny: Any, tmp_path: Path, start: Runner, monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
-    def full(tensors: Any, path: Path, notes: Any) -> None:
+def test_full_disk(tiny, tmp_path, start, monkeypatch, error):
+    def full(tensors, path, notes):
         path.write_bytes(b"half")
         raise error
 

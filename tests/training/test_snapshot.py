@@ -1,8 +1,5 @@
 """Snapshots: everything that changes in training, and nothing that is frozen."""
 
-from pathlib import Path
-from typing import Any
-
 import pytest
 import torch
 from safetensors import safe_open
@@ -10,13 +7,12 @@ from safetensors.torch import load_file, save_file
 
 from mbc_engine.errors import ModelError
 from mbc_engine.paper.checkpoint import trained_state
-from mbc_engine.paper.mbc import MBC
 from mbc_engine.training.run_files import TrainingState, load_snapshot, save_snapshot
 
 STATE = TrainingState(step=7, best_loss=2.5, best_epoch=1, is_quantising=True, events=1234, seconds=5.75)
 
 
-def trained(tiny: Any, base: str, encoder: str, steps: int = 2) -> tuple[MBC, torch.optim.Adam]:
+def trained(tiny, base, encoder, steps=2):
     """A model and its optimiser after steps with random gradients; the router never gets one."""
     model = tiny.model(base, encoder, "model.routing=true", "model.centring=true")
     parameters = [value for value in model.parameters() if value.requires_grad]
@@ -30,7 +26,7 @@ def trained(tiny: Any, base: str, encoder: str, steps: int = 2) -> tuple[MBC, to
 
 
 @pytest.mark.parametrize(("base", "encoder"), [("gpt2", "bert"), ("llama", "t5")])
-def test_round_trip(tiny: Any, tmp_path: Path, base: str, encoder: str) -> None:
+def test_round_trip(tiny, tmp_path, base, encoder):
     model, optimizer = trained(tiny, base, encoder)
     with torch.no_grad():
         model.codebook.usage.uniform_()
@@ -51,7 +47,7 @@ def test_round_trip(tiny: Any, tmp_path: Path, base: str, encoder: str) -> None:
         assert all(torch.equal(value, states[1][index][name]) for name, value in state.items())
 
 
-def test_no_frozen_weights(tiny: Any, tmp_path: Path) -> None:
+def test_no_frozen_weights(tiny, tmp_path):
     frozen = tiny.model("gpt2", "bert", "model.documents.frozen=true", "model.questions.frozen=true")
     optimizer = torch.optim.Adam([value for value in frozen.parameters() if value.requires_grad])
     save_snapshot(tmp_path / "s.safetensors", frozen, optimizer, STATE)
@@ -62,7 +58,7 @@ def test_no_frozen_weights(tiny: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("change", [{"step": "(" * 100_000}, {"step": "'x'"}, {"step": "print()"}, None])
-def test_damaged_snapshots(tiny: Any, tmp_path: Path, change: dict[str, str] | None) -> None:
+def test_damaged_snapshots(tiny, tmp_path, change):
     model, optimizer = trained(tiny, "gpt2", "bert")
     path = tmp_path / "s.safetensors"
     save_snapshot(path, model, optimizer, STATE)

@@ -3,17 +3,14 @@
 import struct
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 from tensorboardX.proto.event_pb2 import Event as Record
-from torch import Tensor
 
 from mbc_engine.errors import ConfigError, DataError
 from mbc_engine.events import (
     CheckpointSaved,
-    Event,
     Progressed,
     QuantisationStarted,
     TrainFinished,
@@ -26,10 +23,10 @@ from mbc_engine.runs.event_log import read_events
 from mbc_engine.training import run_files as keeping
 from mbc_engine.training import trainer
 from mbc_engine.training.trainer import train
-from tests.training.conftest import FROZEN, Runner, of, tensors
+from tests.training.conftest import FROZEN, of, tensors
 
 
-def test_order_of_events(tiny: Any, tmp_path: Path, start: Runner) -> None:
+def test_order_of_events(tiny, tmp_path, start):
     events = start(tiny.config("gpt2", "bert", *FROZEN, "training.pca_start=true"), "run")
     logged = list(read_events(tmp_path / "run" / "events.jsonl"))
     assert [event for event in logged if not isinstance(event, Progressed)] == [
@@ -44,7 +41,7 @@ def test_order_of_events(tiny: Any, tmp_path: Path, start: Runner) -> None:
     assert of(Validated, events)[0].documents == 3
 
 
-def test_best_model_is_kept(tiny: Any, tmp_path: Path, start: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_best_model_is_kept(tiny, tmp_path, start, monkeypatch):
     """Losses of 5, 2, 2 and 9: the second epoch's model is kept."""
     real, losses = trainer.validate, iter((5.0, 2.0, 2.0, 9.0))
     monkeypatch.setattr(trainer, "validate", lambda *given: replace(real(*given), loss=next(losses)))
@@ -54,10 +51,10 @@ def test_best_model_is_kept(tiny: Any, tmp_path: Path, start: Runner, monkeypatc
         "save_model",
         lambda *given, save=keeping.save_model, **how: (kept.append(given[2].name), save(*given, **how)),
     )
-    states: list[dict[str, Tensor]] = []
+    states = []
     config = tiny.config("gpt2", "bert", "training.epochs=4")
 
-    def at(event: Event) -> bool:
+    def at(event):
         if isinstance(event, CheckpointSaved):
             states.append(tensors(Path(event.path)))
         return False
@@ -79,7 +76,7 @@ def test_best_model_is_kept(tiny: Any, tmp_path: Path, start: Runner, monkeypatc
 
 
 @pytest.mark.slow
-def test_patience(tiny: Any, start: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_patience(tiny, start, monkeypatch):
     """Losses of 5, 2, 2 and 9, killed after the third epoch's snapshot: two epochs without a lower one are enough."""
     real, losses = trainer.validate, iter((5.0, 2.0, 2.0, 9.0))
     monkeypatch.setattr(trainer, "validate", lambda *given: replace(real(*given), loss=next(losses)))
@@ -92,7 +89,7 @@ def test_patience(tiny: Any, start: Runner, monkeypatch: pytest.MonkeyPatch) -> 
     assert not of(TrainStep, again)
 
 
-def test_last_model_is_kept_without_validation(tiny: Any, tmp_path: Path, start: Runner) -> None:
+def test_last_model_is_kept_without_validation(tiny, tmp_path, start):
     events = start(tiny.config(), "run", validate=0)
     assert not of(Validated, events)
     state = tensors(tmp_path / "run" / "snapshot.safetensors")
@@ -100,12 +97,12 @@ def test_last_model_is_kept_without_validation(tiny: Any, tmp_path: Path, start:
         assert torch.equal(value, state[f"model.{name}"])
 
 
-def test_warm_start_is_never_the_best_model(tiny: Any, tmp_path: Path, start: Runner) -> None:
+def test_warm_start_is_never_the_best_model(tiny, tmp_path, start):
     events = start(tiny.config("gpt2", "bert", "training.quantise_from=0.7"), "run")
     assert [event.is_best for event in of(Validated, events)] == [False, True]
 
 
-def test_quantise_from(tiny: Any, start: Runner) -> None:
+def test_quantise_from(tiny, start):
     events = start(tiny.config("gpt2", "bert", "training.quantise_from=0.3", "training.reset_codes=false"), "run")
     steps = of(TrainStep, events)
     assert [event.vq_loss > 0 for event in steps] == [False] * 3 + [True] * 7
@@ -116,7 +113,7 @@ def test_quantise_from(tiny: Any, start: Runner) -> None:
     assert events.index(began) == events.index(steps[3]) - 1
 
 
-def test_start_from_a_model(tiny: Any, tmp_path: Path, start: Runner) -> None:
+def test_start_from_a_model(tiny, tmp_path, start):
     start(tiny.config("gpt2", "bert", "training.quantise_from=0.2"), "first")
     config = tiny.config("gpt2", "bert", "training.quantise_from=0.2", "training.learning_rate=1e-30")
     events = start(config, "second", start=tmp_path / "first" / "model")
@@ -125,12 +122,12 @@ def test_start_from_a_model(tiny: Any, tmp_path: Path, start: Runner) -> None:
     assert all(torch.equal(value, second[name]) for name, value in first.items() if "codebook" not in name)
 
 
-def test_nothing_to_train_on(tiny: Any, tmp_path: Path) -> None:
+def test_nothing_to_train_on(tiny, tmp_path):
     with pytest.raises(DataError, match="nothing to train on"):
         next(train(tiny.config(), [], [], tmp_path / "run", cache=tmp_path))
 
 
-def scalars(folder: Path) -> dict[tuple[str, int], float]:
+def scalars(folder):
     """What TensorBoard's files hold, by name and step: records of a length, its checksum, data, its checksum."""
     found = {}
     for path in folder.rglob("events.out.tfevents.*"):
@@ -143,7 +140,7 @@ def scalars(folder: Path) -> dict[tuple[str, int], float]:
     return found
 
 
-def test_tensorboard(tiny: Any, tmp_path: Path, examples: Any) -> None:
+def test_tensorboard(tiny, tmp_path, examples):
     run, config = tmp_path / "run", tiny.config("gpt2", "bert", "training.epochs=1")
     events = list(train(config, examples(12), examples(3), run, cache=tmp_path / "cache", trackers=["tensorboard"]))
     found = scalars(run / "tracked")
@@ -157,7 +154,7 @@ def test_tensorboard(tiny: Any, tmp_path: Path, examples: Any) -> None:
     assert not any(name.endswith(("/step", "/epoch")) for name, _ in found)
 
 
-def test_missing_tracker(tiny: Any, tmp_path: Path, examples: Any) -> None:
+def test_missing_tracker(tiny, tmp_path, examples):
     running = train(tiny.config(), examples(4), [], tmp_path / "run", cache=tmp_path, trackers=["crayon"])
     with pytest.raises(ConfigError, match="'crayon'") as error:
         next(running)

@@ -1,13 +1,9 @@
 """Where training starts from: readouts that route like sentence vectors, a codebook fitted to the documents."""
 
-from typing import Any
-
 import pytest
 import torch
-from torch import Tensor
 
 from mbc_engine.errors import ConfigError
-from mbc_engine.paper.mbc import MBC
 from mbc_engine.training.data import TextStates, TrainingSet
 from mbc_engine.training.warm_start import fit_centring, fit_codebook, fit_value_scale, require_enough, start_from_pca
 
@@ -15,12 +11,12 @@ FROZEN = ["model.documents.frozen=true", "model.questions.frozen=true", "model.r
 
 
 @pytest.fixture
-def data(examples: Any) -> TrainingSet:
+def data(examples):
     return TrainingSet(examples(50))
 
 
 @torch.no_grad()
-def started(tiny: Any, data: TrainingSet, *overrides: str) -> MBC:
+def started(tiny, data, *overrides):
     model = tiny.model("gpt2", "bert", *FROZEN, *overrides)
     torch.manual_seed(0)
     start_from_pca(model, TextStates(model.documents, data.documents), len(data.documents))
@@ -28,14 +24,14 @@ def started(tiny: Any, data: TrainingSet, *overrides: str) -> MBC:
 
 
 @torch.no_grad()
-def means(model: MBC, texts: list[str]) -> Tensor:
+def means(model, texts):
     """Mean token states of texts, not normalised."""
     ids, mask = model.documents.tokenize(texts)
     states = model.documents.amortizer.contextualise(ids, mask)
     return torch.stack([row[real.bool()].mean(0) for row, real in zip(states, mask, strict=True)])
 
 
-def test_readouts_are_principal_components(tiny: Any, data: TrainingSet) -> None:
+def test_readouts_are_principal_components(tiny, data):
     model = started(tiny, data)
     for side in (model.documents.amortizer, model.questions.amortizer):
         columns = torch.stack([side.head_weight[token, :, index] for index in range(6) for token in range(4)], dim=1)
@@ -47,14 +43,14 @@ def test_readouts_are_principal_components(tiny: Any, data: TrainingSet) -> None
         assert side.head_weight[:, :, 6:].abs().max() < 0.5 * columns.abs().max()
 
 
-def test_pca_needs_encoder_only_amortizers(tiny: Any, data: TrainingSet) -> None:
+def test_pca_needs_encoder_only_amortizers(tiny, data):
     model = tiny.model("gpt2", "t5", *FROZEN)
     with pytest.raises(ConfigError, match="pca_start"):
         start_from_pca(model, TextStates(model.documents, data.documents), 50)
 
 
 @pytest.mark.parametrize("overrides", [[], ["model.centring=true", "model.codebook.per_position=true"]])
-def test_fit_codebook(tiny: Any, data: TrainingSet, overrides: list[str]) -> None:
+def test_fit_codebook(tiny, data, overrides):
     model = tiny.model("gpt2", "bert", *FROZEN, "model.codebook.codes=16", *overrides).train()
     model.is_quantising = False
     torch.manual_seed(0)
@@ -73,14 +69,14 @@ def test_fit_codebook(tiny: Any, data: TrainingSet, overrides: list[str]) -> Non
         assert used_codes > 16
 
 
-def test_too_few_documents(tiny: Any, data: TrainingSet) -> None:
+def test_too_few_documents(tiny, data):
     model = tiny.model("gpt2", "bert", *FROZEN, "model.codebook.codes=64", "model.codebook.per_position=true")
     with pytest.raises(ConfigError, match="64 codes cannot start from 50 documents") as caught:
         require_enough(model.codebook, len(data.documents))
     assert caught.value.hint.endswith("--set model.codebook.codes=32.")  # which 50 documents are enough for
 
 
-def test_fit_centring(tiny: Any, data: TrainingSet) -> None:
+def test_fit_centring(tiny, data):
     model = tiny.model("gpt2", "bert", *FROZEN, "model.centring=true")
     amortizer, states = model.documents.amortizer, TextStates(model.documents, data.documents)
     amortizer.centring.mean.fill_(100.0)
@@ -95,11 +91,11 @@ def test_fit_centring(tiny: Any, data: TrainingSet) -> None:
 
 @pytest.mark.parametrize("base", ["gpt2", "llama"])
 @torch.no_grad()
-def test_fit_value_scale(tiny: Any, base: str) -> None:
+def test_fit_value_scale(tiny, base):
     model = tiny.model(base, "bert", "model.prefix.value_scale=true")
     texts = ["Ada moved to Bergen in the spring.", "", "Hugo moved."]
     fit_value_scale(model, texts)
-    own: list[list[Tensor]] = [[] for _ in range(model.base.shape.layers)]
+    own = [[] for _ in range(model.base.shape.layers)]
     for text in filter(None, texts):
         cache = model.base.model(
             input_ids=torch.tensor(model.base.prompt_tokenizer.tokens([text])), use_cache=True
