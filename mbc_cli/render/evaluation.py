@@ -81,30 +81,16 @@ class ExperimentView(ProgressView):
 
 
 _STYLES: Final = {"worse": "red", "no": "red", "unchecked": "yellow", "yes": "green"}
-# Minimum terminal width for showing a table's column; others are always shown.
-_WIDTHS: Final = {
-    "bytes on disk": 90,
-    "paper's EM": 100,
-    "paper's F1": 100,
-    "bytes, paper's count": 100,
-    "paper's F1 kept": 100,
-    "per answer": 110,
-    "learning rate": 112,
-    "in five": 120,
-    "paper's bytes": 120,
-    "per document": 120,
-    "shared": 120,
-    "text": 120,
-    "lenient match*": 132,
-    "less than text from": 144,
-    "closed book": 144,
-    "wrong bank": 144,
-    "questions": 144,
-}
+# Columns that a table does without on a terminal too narrow for all, in this order.
+_SPARED: Final = (
+    *("questions", "wrong bank", "closed book", "less than text from", "lenient match*", "text", "shared"),
+    *("per document", "paper's bytes", "in five", "learning rate", "per answer", "paper's F1 kept"),
+    *("bytes, paper's count", "paper's F1", "paper's EM", "bytes on disk"),
+)
 
 
 def print_report(report: "Report") -> None:
-    from mbc_engine.evaluation.tables import LENIENT, NOTHING_TO_BEAT, OUTCOMES, tables_of
+    from mbc_engine.evaluation.tables import NOTHING_TO_BEAT, OUTCOMES, tables_of
 
     for verdict in report.verdicts:
         style = _STYLES[verdict.outcome]
@@ -120,8 +106,6 @@ def print_report(report: "Report") -> None:
         for table in tables_of(cell):
             if "second" not in table.columns:  # paired tests: the verdicts say what they show
                 _print_table(table)
-    if any(row.online for cell in report.cells for row in cell.rows) and _has_width(_WIDTHS["lenient match*"]):
-        _print((LENIENT, "dim"))
     if report.missing:
         print()
         _print(("What is missing", "bold"))
@@ -131,16 +115,15 @@ def print_report(report: "Report") -> None:
 
 def _print_table(table: "Table") -> None:
     _print((table.title, "dim"))
-    shown = [number for number, name in enumerate(table.columns) if _has_width(_WIDTHS.get(name, 0))]
-    lines = [[line[number] for number in shown] for line in table.lines]
-    names = [table.columns[number] for number in shown]
-    print_table(names, lines, right=[name for name in names if name != "method"])
+    shown = {name: [line[number] for line in table.lines] for number, name in enumerate(table.columns)}
+    for name in _SPARED:
+        width = sum(2 + max(map(len, (title, *entries))) for title, entries in shown.items())
+        if out.is_terminal and width > out.width:
+            shown.pop(name, None)
+    print_table([*shown], list(zip(*shown.values(), strict=True)), right=[name for name in shown if name != "method"])
+    if table.note and ("lenient match*" in shown or not table.note.startswith("*")):
+        _print((table.note, "dim"))
     print()
-
-
-def _has_width(columns: int) -> bool:
-    """Always true off a terminal, where line length is unlimited."""
-    return not out.is_terminal or out.width >= columns
 
 
 def _print(*parts: str | tuple[str, str]) -> None:

@@ -37,7 +37,8 @@ ADJUSTED: Final = "p is of a sign-flip test over articles, adjusted for the numb
 
 @dataclass(frozen=True)
 class Table:
-    """A table; `lines` have one text per column, the first of which names the line; the note goes below."""
+    """A table without columns that would be empty; `lines` have one text per column, the first of which names the line;
+    the note goes below."""
 
     title: str
     columns: tuple[str, ...]
@@ -51,11 +52,6 @@ class _Step(NamedTuple):
     published: dict[str, Any]
 
 
-# Left out where they would be empty.
-_OPTIONAL: Final = (
-    *("paper's EM", "paper's F1", "paper's F1 kept", "paper's bytes", "learning rate", "shared", "closed book"),
-    *("wrong bank", "less than text from"),
-)
 Columns = Mapping[str, Callable[[Any], str]]
 
 
@@ -89,7 +85,7 @@ def _tables(cell: CellReport) -> Iterator[Table]:
 
 def _table(title: str, columns: Columns, rows: Sequence[Any], *, note: str = "") -> Table:
     entries = {name: [entry(row) for row in rows] for name, entry in columns.items()}
-    shown = {name: column for name, column in entries.items() if name not in _OPTIONAL or {*column} != {NOTHING}}
+    shown = {name: column for name, column in entries.items() if {*column} != {NOTHING}}
     return Table(title, tuple(shown), list(zip(*shown.values(), strict=True)), note)
 
 
