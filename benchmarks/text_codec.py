@@ -127,16 +127,13 @@ def naive(texts: Sequence[str]) -> Figures:
 
 def render_section(found: Figures) -> Iterator[str]:
     """The section of the page."""
-    parts = ("address", "words", "text", "index", "file")
     scale = found["chunks"] / found["paragraphs"]
     yield (
-        f"{found['paragraphs']} paragraphs of `squad_val`, one per file, in {found['chunks']} chunks. *Index* is everything "
-        f"else: hashes, paths, dates, counts, and half-empty pages, of which larger banks have few. A paragraph's text "
+        f"{found['paragraphs']} paragraphs of `squad_val`, one per file, in {found['chunks']} chunks. A paragraph's text "
         f"takes {scale * found['lm']['text']:.1f} bytes with the language model, {scale * found['zstd']['text']:.1f} with "
-        f"zstd."
+        f"zstd; a chunk takes {found['lm']['file']:.1f} and {found['zstd']['file']:.1f} bytes of the file, half-empty pages "
+        "included, of which larger banks have few."
     )
-    rows = [[f"`{codec}`", *(f"{found[codec][part]:.1f}" for part in parts)] for codec in ("zstd", "lm")]
-    yield from table(["bytes per chunk", *parts], rows)
     rate = found["chunks"] / found["recoding"]
     with_files, without_files = statistics.median(found["with files"]), statistics.median(found["without files"])
     yield from table(
