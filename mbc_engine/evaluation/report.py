@@ -5,7 +5,7 @@ What readers must not overlook comes first: whether each method beats its contro
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, get_args
 
 from mbc_engine.evaluation import methods
@@ -15,7 +15,6 @@ from mbc_engine.evaluation.results import (
     CodeUsage,
     Cost,
     ExperimentFolder,
-    Measurement,
     MethodResults,
     PairedTest,
     Prediction,
@@ -38,33 +37,6 @@ Results = Mapping[str, MethodResults]
 
 
 @dataclass(frozen=True)
-class MethodReport:
-    """A method's row in a cell: its results, and the paper's (see `published_scores`).
-
-    `alone` and `wrong` are the F1 of the closed book and of the method's wrong bank, in the memory of all documents, on
-    the questions of retention: what of F1 is not remembered.
-    """
-
-    method: str
-    title: str
-    is_control: bool
-    online: Measurement | None
-    retention: tuple[Measurement, ...]
-    scaling: tuple[Measurement, ...]
-    rate: float | None
-    alone: Interval | None
-    wrong: Interval | None
-    published: dict[str, Any] | None
-
-    def published_after(self, documents: int) -> dict[str, Any] | None:
-        """The paper's retention after so many documents; None unless it asks about as many first documents as ours."""
-        steps = self.published["retention"] if self.published else []
-        if not self.retention or not steps or self.retention[0].cost.documents != steps[0]["documents"]:
-            return None
-        return next((step for step in steps if step["documents"] == documents), None)
-
-
-@dataclass(frozen=True)
 class CellReport:
     """A base LM on a dataset, with its paired tests of methods against their controls and relatives: with all documents
     in one memory, and with so many in each; `asked` are the methods the suite runs here, `rates` the learning rates
@@ -73,7 +45,7 @@ class CellReport:
     name: str
     base: str
     dataset: str
-    rows: tuple[MethodReport, ...]
+    rows: tuple[MethodResults, ...]
     asked: tuple[str, ...]
     rates: tuple[float, ...]
     tests: tuple[PairedTest, ...]
@@ -85,7 +57,7 @@ class CellReport:
     def title(self) -> str:
         return f"{self.base} on {self.dataset}"
 
-    def row(self, method: str | None) -> MethodReport | None:
+    def row(self, method: str | None) -> MethodResults | None:
         return next((row for row in self.rows if row.method == method), None)
 
 
@@ -147,7 +119,8 @@ def cell_report(
     for name in (*METHODS, *sorted(results.keys() - METHODS)):
         published = methods.published_scores(base.name, dataset.name, name)
         if name in results or published:
-            rows.append(_row(name, results.get(name, MethodResults()), answered, published))
+            done = replace(results.get(name) or MethodResults(), published=published)
+            rows.append(_row(name, done, answered))
     # The paper's comparison and what codes cost.
     relatives = [("mbc", "mac"), *((f"mbc-{read}", f"mac-{read}") for read in READ_MODES), ("mbc", "mbc-unquantised")]
     pairs = [*relatives, *_with_controls(asked)]
@@ -165,29 +138,18 @@ def cell_report(
     )
 
 
-def _row(
-    name: str, done: MethodResults, answered: Mapping[str, Sequence[Prediction]], published: dict[str, Any] | None
-) -> MethodReport:
-    kind = method_kind(name)
+def _row(name: str, done: MethodResults, answered: Mapping[str, Sequence[Prediction]]) -> MethodResults:
+    """The results beside those of the closed book and the wrong bank on the questions of retention."""
     first = done.retention[0].cost.documents if done.retention else 0
 
     def f1_of_first(control: str) -> Interval | None:
         asked = [one for one in answered.get(control, ()) if one.document < first]
         return interval([100 * one.f1 for one in asked], [one.cluster for one in asked]) if asked else None
 
-    wrong = next((other for other in controls_of(name) if other.startswith(f"{name.partition('-')[0]}-wrong")), "")
-    return MethodReport(
-        method=name,
-        title=kind.title,
-        is_control=kind.control_of is not None,
-        online=done.online,
-        retention=done.retention,
-        scaling=done.scaling,
-        rate=done.rate,
-        alone=f1_of_first("closed-book"),
-        wrong=f1_of_first(wrong),
-        published=published,
-    )
+    kind, begin = method_kind(name), f"{name.partition('-')[0]}-wrong"
+    wrong = next((other for other in controls_of(name) if other.startswith(begin)), "")
+    done = replace(done, method=name, title=kind.title, is_control=kind.control_of is not None)
+    return replace(done, alone=f1_of_first("closed-book"), wrong=f1_of_first(wrong))
 
 
 def _tests_by_size(results: Results, pairs: Sequence[tuple[str, str]]) -> Iterator[tuple[int, PairedTest]]:

@@ -104,13 +104,31 @@ class Measurement:
 
 @dataclass(frozen=True)
 class MethodResults:
-    """A method's results in each protocol that was run, and the learning rates tried and chosen for fine-tuning."""
+    """A method's results in each protocol that was run, and its learning rate.
 
+    A report adds the method, and the paper's results (see `published_scores`).
+
+    `alone` and `wrong` are the F1 of the closed book and of the method's wrong bank, in the memory of all documents, on
+    the questions of retention: what of F1 is not remembered.
+    """
+
+    method: str = ""
+    title: str = ""
+    is_control: bool = False
     online: Measurement | None = None
     retention: tuple[Measurement, ...] = ()
     scaling: tuple[Measurement, ...] = ()
     rate: float | None = None
-    tried: tuple[TriedRate, ...] = ()
+    alone: Interval | None = None
+    wrong: Interval | None = None
+    published: dict[str, Any] | None = None
+
+    def published_after(self, documents: int) -> dict[str, Any] | None:
+        """The paper's retention after so many documents; None unless it asks about as many first documents as ours."""
+        steps = self.published["retention"] if self.published else []
+        if not self.retention or not steps or self.retention[0].cost.documents != steps[0]["documents"]:
+            return None
+        return next((step for step in steps if step["documents"] == documents), None)
 
 
 @dataclass(frozen=True)
@@ -263,8 +281,8 @@ class CellFolder:
         online = self.measured(method, "online")
         scaling = [one for size in sizes for one in self.measured(method, f"scaling-{size}")]
         scaling += [one for one in online if scaling and one.cost.documents not in sizes]
-        rates = self.read(method, "rate"), self.read(method, "rates") or ()
-        return MethodResults(next(iter(online), None), self.measured(method, "retention"), tuple(scaling), *rates)
+        kept, rate = self.measured(method, "retention"), self.read(method, "rate")
+        return MethodResults(online=next(iter(online), None), retention=kept, scaling=tuple(scaling), rate=rate)
 
     def is_begun(self) -> bool:
         return (self.path / _RESULTS).is_dir()

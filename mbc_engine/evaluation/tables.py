@@ -14,7 +14,6 @@ from mbc_engine.evaluation.methods import method_kind
 from mbc_engine.evaluation.report import (
     NOTHING,
     CellReport,
-    MethodReport,
     Report,
     between,
     difference,
@@ -23,7 +22,7 @@ from mbc_engine.evaluation.report import (
     percent,
     read_report,
 )
-from mbc_engine.evaluation.results import CodeUsage, ExperimentFolder, Measurement, PairedTest
+from mbc_engine.evaluation.results import CodeUsage, ExperimentFolder, Measurement, MethodResults, PairedTest
 from mbc_engine.evaluation.statistics import Interval
 
 OUTCOMES: Final = {"worse": "✗✗", "no": "✗", "unchecked": "?", "yes": "✓"}
@@ -47,7 +46,7 @@ class Table:
 
 
 class _Step(NamedTuple):
-    row: MethodReport
+    row: MethodResults
     measured: Measurement
     published: dict[str, Any]
 
@@ -117,15 +116,15 @@ def _gap(found: Interval) -> str:
     return f"{difference(found.value)} ({between(found)})"
 
 
-def _online(show: Callable[[Measurement], str]) -> Callable[[MethodReport], str]:
+def _online(show: Callable[[Measurement], str]) -> Callable[[MethodResults], str]:
     return lambda row: NOTHING if row.online is None else show(row.online)
 
 
-def _published(measure: str) -> Callable[[MethodReport], str]:
+def _published(measure: str) -> Callable[[MethodResults], str]:
     return lambda row: NOTHING if row.published is None else f"{row.published[measure]:.2f}"
 
 
-def _scaled_to(documents: int, measure: str) -> Callable[[MethodReport], str]:
+def _scaled_to(documents: int, measure: str) -> Callable[[MethodResults], str]:
     return lambda row: mean(
         next((getattr(step.scores, measure) for step in row.scaling if step.cost.documents == documents), None)
     )

@@ -35,7 +35,7 @@ def results(right):
         found = QuestionScores(60, mean, Interval(f1, f1, f1), share, None, None)
         return Measurement(found, Cost(documents, 0.25, 1.5, 9, bytes_), retained=retained)
 
-    return MethodResults(online, (kept(100, 50.0, 100.0, 9), kept(200, 25.0, 50.0, 2_000)))
+    return MethodResults(online=online, retention=(kept(100, 50.0, 100.0, 9), kept(200, 25.0, 50.0, 2_000)))
 
 
 @pytest.fixture

@@ -58,7 +58,7 @@ def _results(predictions):
         len(predictions), figure, figure, share, 50.0 if is_ranked else None, 100.0 if is_ranked else None
     )
     cost = Cost(len(predictions), 0.25, 1.5, 12_345, 6_789)
-    return MethodResults(Measurement(scores, cost, predictions=predictions))
+    return MethodResults(online=Measurement(scores, cost, predictions=predictions))
 
 
 @pytest.fixture

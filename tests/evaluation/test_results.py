@@ -69,8 +69,9 @@ class TestResults:
         assert all(cell.has("mbc", kind) for kind in KEPT)
         (online,) = KEPT["online"]
         assert cell.results("mbc") == MethodResults(
-            online, KEPT["retention"], (*KEPT["scaling-9"], online), 1e-4, RATES
+            online=online, retention=KEPT["retention"], scaling=(*KEPT["scaling-9"], online), rate=1e-4
         )
+        assert cell.read("mbc", "rates") == RATES
         assert cell.read("", "code-usage") == USAGE
 
     def test_files_lie_where_they_are_said_to(self, folder, cell):
