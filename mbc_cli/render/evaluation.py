@@ -100,12 +100,13 @@ def print_report(report: "Report") -> None:
         _print((NOTHING_TO_BEAT, "bold yellow"))
     for caution in report.cautions:
         _print(("Note. ", "bold yellow"), sanitise(caution))
+    told: set[str] = set()
     for cell in report.cells:
         print()
         _print((sanitise(cell.title), "bold"), (f"  {len(cell.rows)} methods", "dim"))
         for table in tables_of(cell):
             if "second" not in table.columns:  # paired tests: the verdicts say what they show
-                _print_table(table)
+                _print_table(table, told)
     if report.missing:
         print()
         _print(("What is missing", "bold"))
@@ -113,7 +114,7 @@ def print_report(report: "Report") -> None:
             _print(f"{sanitise(missing['cell'])}, {sanitise(missing['stage'])}: {sanitise(missing['reason'])}")
 
 
-def _print_table(table: "Table") -> None:
+def _print_table(table: "Table", told: set[str]) -> None:
     _print((table.title, "dim"))
     shown = {name: [line[number] for line in table.lines] for number, name in enumerate(table.columns)}
     for name in _SPARED:
@@ -121,7 +122,8 @@ def _print_table(table: "Table") -> None:
         if out.is_terminal and width > out.width:
             shown.pop(name, None)
     print_table([*shown], list(zip(*shown.values(), strict=True)), right=[name for name in shown if name != "method"])
-    if table.note and ("lenient match*" in shown or not table.note.startswith("*")):
+    if table.note not in {"", *told} and ("lenient match*" in shown or not table.note.startswith("*")):
+        told.add(table.note)
         _print((table.note, "dim"))
     print()
 
