@@ -16,7 +16,6 @@ from mbc_engine.datasets.layout import QAExample, evenly_spaced
 from mbc_engine.errors import DataError
 from mbc_engine.evaluation.language_models import MAX_NEW_TOKENS, QUESTION_WINDOW, ClosedBook, passage_chunker
 from mbc_engine.evaluation.methods import Footprint
-from mbc_engine.evaluation.results import TriedRate
 from mbc_engine.evaluation.suite import Tuning
 from mbc_engine.evaluation.token_weights import TokenWeights
 from mbc_engine.events import Event, RateTried, TuningStep, TuningValidated
@@ -101,7 +100,7 @@ def sweep(
     *,
     optimiser: Optimiser,
     window: int,
-) -> Generator[RateTried, None, tuple[float, list[TriedRate]]]:
+) -> Generator[RateTried, None, tuple[float, list[RateTried]]]:
     """Adapt to the validation documents at each rate, always from the same weights, and ask the validation questions.
 
     Returns the rate with the best F1 against the shortest answers, and all that were tried; ties go to the better EM,
@@ -118,8 +117,8 @@ def sweep(
         finally:
             method.reset()
         scores = score([(example, answer.text, None) for example, answer in answered])
-        tried.append(TriedRate(rate, scores.exact_match, scores.f1))
-        yield RateTried(rate, scores.exact_match, scores.f1)
+        tried.append(RateTried(rate, scores.exact_match, scores.f1))
+        yield tried[-1]
     return max(tried, key=lambda one: (one.f1, one.exact_match, -one.rate)).rate, tried
 
 

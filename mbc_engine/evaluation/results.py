@@ -19,6 +19,7 @@ from mbc_engine.datasets.layout import QAExample
 from mbc_engine.errors import ConfigError, DataError
 from mbc_engine.evaluation.methods import MethodAnswer
 from mbc_engine.evaluation.statistics import Difference, Interval, adjusted, compare_pairs, interval
+from mbc_engine.events import RateTried
 from mbc_engine.metrics import Golds, compare
 from mbc_engine.runs.training_runs import hold_folder
 from mbc_engine.text.decoding import storable
@@ -66,15 +67,6 @@ class Cost:
     paper_bytes: int | None
     shared: int = 0
     text: int | None = None
-
-
-@dataclass(frozen=True)
-class TriedRate:
-    """A learning rate, and the validation questions' scores with it."""
-
-    rate: float
-    exact_match: float
-    f1: float
 
 
 @dataclass(frozen=True)
@@ -223,7 +215,7 @@ _LINE: Final = TypeAdapter(Prediction)
 # The content of each kind of result file; there is one of scaling for each size.
 _KINDS: Final[Mapping[str, TypeAdapter[Any]]] = {
     "rate": TypeAdapter(float),
-    "rates": TypeAdapter(tuple[TriedRate, ...]),
+    "rates": TypeAdapter(tuple[RateTried, ...]),
     "online": TypeAdapter(Measurement),
     "scaling": TypeAdapter(Measurement),
     "retention": TypeAdapter(tuple[Measurement, ...]),

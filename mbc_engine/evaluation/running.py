@@ -21,7 +21,7 @@ from mbc_engine.datasets.questions import permuted
 from mbc_engine.errors import DataError, MBCError
 from mbc_engine.evaluation.cells import Cell, Stage, cells
 from mbc_engine.evaluation.protocols import online, retention
-from mbc_engine.evaluation.results import CodeUsage, ExperimentFolder, TriedRate
+from mbc_engine.evaluation.results import CodeUsage, ExperimentFolder
 from mbc_engine.evaluation.suite import Suite
 from mbc_engine.evaluation.tables import write_report
 from mbc_engine.events import (
@@ -155,7 +155,7 @@ def _work(stage: Stage, cell: Cell, stop: threading.Event) -> Generator[Event, N
     folder.write_measured(name, stage.result, measured)
 
 
-def _best_rate(name: str, cell: Cell) -> Generator[Event, None, tuple[float, list[TriedRate]]]:
+def _best_rate(name: str, cell: Cell) -> Generator[Event, None, tuple[float, list[RateTried]]]:
     from mbc_engine.evaluation.fine_tuning import sweep
 
     rates, window = cell.suite.rates, cell.suite.document_window

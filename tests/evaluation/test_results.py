@@ -18,11 +18,11 @@ from mbc_engine.evaluation.results import (
     MethodResults,
     Prediction,
     QuestionScores,
-    TriedRate,
     predict,
     score,
 )
 from mbc_engine.evaluation.statistics import Interval
+from mbc_engine.events import RateTried
 
 FIGURE = Interval(50.0, 0.0, 100 / 3)
 COST = Cost(4, 0.5, 1e-9, 123, None)
@@ -52,7 +52,7 @@ def cell(folder):
     return folder.cell("b-d")
 
 
-RATES = (TriedRate(1e-4, 3.5, 4.5), TriedRate(1e-5, 0.0, 0.0))
+RATES = (RateTried(1e-4, 3.5, 4.5), RateTried(1e-5, 0.0, 0.0))
 
 
 def everything_of(cell):
