@@ -143,14 +143,16 @@ _MOST_QUESTIONS: Final = 8
 
 
 def questions_in(line: str) -> list[str]:
-    """The questions on a line, if each begins like one and has more words; else the line as it is."""
-    parts = [part.strip(_END) for part in _NEXT.split(line[:_LONGEST_QUESTION])]
-    parts = [part for part in parts if part]
+    """The questions on a line, if each begins like one and the first is whole; else the line as it is."""
+    parts = [part for each in _NEXT.split(line[:_LONGEST_QUESTION]) if (part := each.strip(_END))]
     begin = [[*map(_normalised, part.split())] for part in parts]
     are_questions = all(
-        len(words) > 1 and words[words[0] in _PREPOSITIONS] in _ASKING | _AUXILIARIES for words in begin
+        words[words[0] in _PREPOSITIONS and len(words) > 1] in (_ASKING | _AUXILIARIES if words[1:] else _ASKING)
+        for words in begin
     )
-    are_questions &= any(word in _AUXILIARIES or _is_verb(word) for words in begin[:1] for word in words)
+    first = begin[0] if begin else []
+    is_whole = len(first) > _FEW or any(word in _AUXILIARIES or _is_verb(word) for word in first)
+    are_questions &= is_whole and bool(first[2:] or all(words[1:] for words in begin))
     return [f"{part}?" for part in parts] if 1 < len(parts) <= _MOST_QUESTIONS and are_questions else [line]
 
 

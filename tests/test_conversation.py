@@ -103,6 +103,8 @@ def test_long_questions_are_left_alone():
         ("In which year was it built, and who built it", ["In which year was it built?", "who built it?"]),
         ("When was Ada born and where did she die?", ["When was Ada born?", "where did she die?"]),
         ("what do buns bake at and for how long", ["what do buns bake at?", "for how long?"]),
+        ("When is the next race and where?", ["When is the next race?", "where?"]),
+        ("how many copies of it and at what price", ["how many copies of it?", "at what price?"]),
         ("in what year and in what city was Ada born", None),
         ("Who were Ada and Bo?", None),
         ("Where and when was Ada born?", None),

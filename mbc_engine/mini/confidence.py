@@ -90,7 +90,8 @@ def features(
     with_owners, question = question, _POSSESSIVE.sub("", question)
     sentence, own = sentence_around(passage, answer.start, answer.end), " ".join(answer.text.split())
     asked, there = content_stems(question), stems_of(sentence)
-    names = asked & _names_in(question, passages) | (_owners(with_owners) if question.islower() else set())
+    names = asked & _names_in(question, passages if question.islower() else [passage])
+    names |= _owners(with_owners) if question.islower() else set()
     numbers = stems_of(" ".join(_NUMBER.findall(question)))
     absent = {
         stem
@@ -99,7 +100,7 @@ def features(
     }
     lacking = absent - stems_of(passage)
     foremost = max(range(len(shares)), key=shares.__getitem__)
-    is_found = shares[best] >= _HARDLY * shares[foremost]
+    is_found = shares[best] >= _HARDLY * shares[foremost] or not question.islower()
     if not is_found:
         names |= lacking & stems_of(passages[foremost])
     attributes = {stem for match in _ATTRIBUTE.finditer(with_owners) for stem in stems_of(match[1] or match[2])}

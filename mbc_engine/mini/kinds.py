@@ -693,33 +693,46 @@ def _comparison(question: str, passages: Sequence[Passage]) -> Reply | None:
         - content_stems(f"{left} {right}")
         - (content_stems(comparative[0]) if comparative else set())
     )
-    sentences = _sentences(passages)
-    found: list[_Sentence] = []
+    sentences = [(one, passages[one.passage].context) for one in _sentences(passages)]
+    found: list[tuple[_Sentence, str]] = []
     for stems in own:
-        fitting = [one for one in sentences if stems and not missing(stems, one.text)]
+        fitting = [
+            (one, context)
+            for one, context in sentences
+            if stems and not missing(stems, f"{context} {one.text}") and missing(stems, context)
+        ]
         if not fitting:
             return None
-        found.append(
-            min(
-                fitting,
-                key=lambda one: (
-                    len(missing(shared, one.text)),
-                    not re.search(cue, one.text),
-                    not re.search(r"\d", one.text),
-                ),
-            )
-        )
-    items = tuple(Item(one.text, one.passage, one.text) for one in dict.fromkeys(found))
-    numbers = [_quantity(one.text, stems) for one, stems in zip(found, own, strict=True)]
-    if comparative and all(numbers) and all(re.search(cue, one.text) for one in found):
+        found.append(min(fitting, key=lambda own: _unlike(own[0].text, own[1], shared, cue)))
+    items = tuple(Item(one.text, one.passage, one.text) for one, _ in dict.fromkeys(found))
+    numbers = [_quantity(one.text, stems, shared) for (one, _), stems in zip(found, own, strict=True)]
+    lacking = [_unlike(one.text, context, shared - _COMPARING, cue) for one, context in found]
+    is_said = not any(no_cue or (words and not cue) for words, no_cue, _ in lacking)
+    is_said &= bool(comparative or shared - _COMPARING)
+    if comparative and all(numbers) and is_said:
         (one, unit), (other, other_unit) = (number for number in numbers if number)
         if unit == other_unit and one != other:
             return Reply(left if (one > other) == is_larger else right, items, is_certain=True)
-    return Reply(" ".join(item.text for item in items), items, is_certain=True)
+    return Reply(" ".join(item.text for item in items), items, is_said)
 
 
-def _quantity(sentence: str, stems: set[str]) -> tuple[float, str] | None:
-    """The first number after the words with these stems, and its unit; a year has none."""
+def _unlike(sentence: str, context: str, shared: set[str], cue: str) -> tuple[int, bool, bool]:
+    """How many of the words that two things share a sentence about one lacks, and whether it lacks cue and number."""
+    return len(missing(shared, f"{context} {sentence}")), not re.search(cue, sentence), not re.search(r"\d", sentence)
+
+
+_COMPARING: Final = stems_of("compare difference differences between")
+
+
+def _quantity(sentence: str, stems: set[str], shared: set[str]) -> tuple[float, str] | None:
+    """The first number after the words with these stems, and its unit; a year has none.
+
+    In a row of a table, the only number, or the only one whose column has a `shared` word, and that column.
+    """
+    if row := next(iter(_cells(sentence)), None):
+        cells = [(column, number) for column, value in row if (number := _QUANTITY.fullmatch(value))]
+        cells = [cell for cell in cells if shared & stems_of(cell[0])] or cells
+        return (float(cells[0][1][1].replace(",", "")), cells[0][0]) if len(cells) == 1 else None
     places = [match.end() for match in re.finditer(r"[\w-]+", sentence) if any(_has(match[0], stem) for stem in stems)]
     number = _QUANTITY.search(sentence, places[0]) if places else None
     if number is None:
