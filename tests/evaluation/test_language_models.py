@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mbc_engine.datasets.layout import QAExample
-from mbc_engine.evaluation import language_models
 from mbc_engine.evaluation.language_models import (
     MAX_NEW_TOKENS,
     BM25Index,
@@ -155,10 +154,9 @@ MOVES = [f"Where did {name} move{'? Say it again' * (index % 5)}?" for index, na
 STORIES = ["" if index % 3 == 0 else f"{name} moved to Haifa.\n" * index for index, name in enumerate(NAMES)]
 
 
-def test_answers_keep_order_in_any_batch_size(tiny, monkeypatch):
+def test_answers_keep_order_in_any_batch_size(tiny):
     base = load_base(str(tiny.bases["gpt2"]))
     alone = [answers(base, [question], [passage])[0] for question, passage in zip(MOVES, STORIES, strict=True)]
     for batch_size in (1, 2, 32):
-        monkeypatch.setattr(language_models, "_BATCH", batch_size)
-        assert answers(base, MOVES, STORIES) == alone
+        assert answers(base, MOVES, STORIES, size=batch_size) == alone
     assert len(set(alone)) > 3  # a mix-up would show
