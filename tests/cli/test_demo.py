@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from mbc_cli.commands import demo
 from tests.cli.stub_memory import answer, ingested, source
 from tests.needs import embedded_encoder
 
@@ -64,10 +63,11 @@ def test_mini_answers_from_the_bank_alone(mbc):
     assert counts["right_sources"] >= 9
 
 
-def test_a_kept_folder_can_be_asked_again(mbc, model):
-    assert mbc("demo", "--model", model, "--keep", "kept").exit_code == 0
-    assert len(mbc("bank", "list", "--bank", "kept/demo.mbc").stdout.splitlines()) == 10
-    assert len(list((demo.Path("kept") / "stories").iterdir())) == 10
+def test_a_folder_is_kept(mbc, memory, home, says):
+    says("Lynn Jorgensen")
+    assert mbc("demo", "--keep", "kept").exit_code == 0
+    assert [str(path) for path in memory.paths] == ["kept/demo.mbc"]
+    assert len([*(home / "kept" / "stories").iterdir()]) == 10
 
 
 def test_wrong_options_are_refused(mbc, notes):
