@@ -1,4 +1,4 @@
-"""The page about the paper: its names exist, and its hyper-parameters are those of the presets."""
+"""The pages about the paper and the architecture: their names exist, and hyper-parameters are those of the presets."""
 
 import ast
 import re
@@ -12,7 +12,7 @@ from mbc_engine.config import load_preset
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs/paper.md").read_text(encoding="utf-8")
-SPANS = re.findall(r"`([^`\s]+)`", PAGE)
+SPANS = re.findall(r"`([^`\s]+)`", PAGE + (ROOT / "docs/architecture.md").read_text(encoding="utf-8"))
 PRESETS = ("distilgpt2", "gpt2-large", "gpt2-xl", "llama2-7b")
 HYPER_PARAMETERS = [
     tuple(cell.strip() for cell in row.strip("| \n").split("|"))
@@ -21,12 +21,12 @@ HYPER_PARAMETERS = [
 
 
 def home(path):
-    return ROOT / ("" if path.startswith("tests/") else "mbc_engine") / path
+    return ROOT / ("" if path.startswith(("tests/", "mbc_cli/", "benchmarks/")) else "mbc_engine") / path
 
 
 @cache
 def names(path):
-    """Functions, classes and methods (`Class.method`) of a module."""
+    """Functions, classes, methods (`Class.method`) and constants of a module."""
     found = set()
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
         match node:
@@ -35,10 +35,14 @@ def names(path):
             case ast.ClassDef(name=name, body=body):
                 found.add(name)
                 found |= {f"{name}.{inner.name}" for inner in body if isinstance(inner, ast.FunctionDef)}
+            case ast.AnnAssign(target=ast.Name(id=name)) | ast.Assign(targets=[ast.Name(id=name)]):
+                found.add(name)
     return found
 
 
-@pytest.mark.parametrize("span", sorted({span for span in SPANS if ".py" in span or ".toml" in span}))
+@pytest.mark.parametrize(
+    "span", sorted({span for span in SPANS if re.search(r"\.(py|toml)", span) and "NAME" not in span})
+)
 def test_every_name_exists(span):
     path, _, name = span.partition("::")
     assert list(home(path).parent.glob(home(path).name)), path
