@@ -36,8 +36,15 @@ _STARTERS = word_set(
     "What Who Where Why How Some Many Most Several Both Another Other One Later Today"
 )
 
-# A line as `table_lines` writes a row.
-_ROW: Final = re.compile(r"[^\n:;]{1,80}: [^\n]*?; [^\n:;]{1,80}: ")
+# A row of a table: a line as `table_lines` writes it, whose columns may have no names, or one with gaps between columns.
+_NAMED: Final = r"[^\n:;]{1,80}: "
+_LINE_END: Final = r"(?<![.!?,])(?=\n|\Z)"
+_ROW: Final = re.compile(
+    rf"{_NAMED}[^\n]*?; {_NAMED}"
+    rf"|[^\n:;]{{1,80}}; {_NAMED}[^\n]*?(?:; {_NAMED}|{_LINE_END})"
+    rf"|(?:(?!and |or )[^\n;]{{1,40}}; ){{2,}}+(?!and |or )[^\n;]{{1,40}}{_LINE_END}"
+    r"|(?:[^\s](?:\S| (?! )){0,60}(?<![.!?:,;])(?: {2,}|\t+)){2,}+\S"
+)
 
 
 def split_sentences(text: str) -> list[tuple[int, int]]:
@@ -178,7 +185,7 @@ def _halves(start: int, end: int) -> list[tuple[int, int]]:
 
 
 _TABLE: Final = re.compile(
-    rf"^(?!{_ROW.pattern})(?P<caption>[^\n]{{1,99}}[^\n.!?])\n\n?(?P<rows>(?:(?>{_ROW.pattern})[^\n]*+(?:\n|\Z)){{2,}}+)",
+    rf"^(?!(?:{_ROW.pattern}))(?P<caption>[^\n]{{1,99}}[^\n.!?])\n\n?(?P<rows>(?:(?>{_ROW.pattern})[^\n]*+(?:\n|\Z)){{2,}}+)",
     re.MULTILINE,
 )
 

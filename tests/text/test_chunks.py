@@ -48,6 +48,34 @@ def test_rows_of_a_table_are_apart():
     assert chunk("\n".join(["Boats", *small]), words, 50) == [f"Boats\n{small[0]}", *small[1:]]
 
 
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ["Curlew; length: 7.1 m; skipper: Tomas", "plover; length: 9 m; skipper: Hana"],
+        ["Life jacket; euros: 79.90", "Anchor, large; euros: 118.00"],
+        ["Curlew; 7.1 m; Tomas Lind", "plover; 9 m; Hana Sato"],
+        ["Curlew    7.1 m   3", "plover    9 m     12"],
+        ["Curlew\t7.1 m\t3", "plover\t9 m\t12"],
+    ],
+)
+def test_rows_without_names_of_columns_are_apart(rows):
+    assert chunk("\n".join(rows), words, 50) == rows
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "She said no.  He left.  Then\nit rained.",
+        "in 1915; toilets, hotels, and a bar in 1928; and a bus stop\nin 1950.",
+        "He came back; she said: stay until\nthe end of the week.",
+    ],
+)
+def test_prose_is_no_row(text):
+    assert chunk(f"On the first day nobody was there,\n{text}", words, 50) == [
+        f"On the first day nobody was there,\n{text}"
+    ]
+
+
 def test_long_sentence_is_cut_between_words():
     assert chunk("a b c d e. Fine.", words, 2) == ["a b", "c d", "e. Fine."]
 
