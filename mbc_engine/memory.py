@@ -420,7 +420,8 @@ class Memory:
                 f"No document in {bank.name} matches the selection.",
                 hint="Widen --since, --as-of, --only or --exclude; `mbc bank list` shows dates and names.",
             )
-        raise NothingToRead(f"{bank.name} is empty.", hint="Fill it with `mbc ingest FOLDER`.")
+        left_out = f"{', '.join(bank.missing)} did not answer." if bank.missing else None
+        raise NothingToRead(f"{bank.name} is empty.", hint=left_out or "Fill it with `mbc ingest FOLDER`.")
 
     def _bank(self) -> ReadableBank:
         if self._given is not None:

@@ -333,23 +333,24 @@ def unpack(data: bytes, shape: CodeShape, chunks: int) -> Codes:
 
 def columns(
     data: bytes, shape: CodeShape, chunks: int, wanted: Sequence[int] | None = None
-) -> Iterator[tuple[slice, int, NDArray[np.uint32]]]:
+) -> Iterator[tuple[slice, int, NDArray[np.unsignedinteger[Any]]]]:
     """Read packed codes column by column, each in one vectorised read: the fastest way through many chunks.
 
     Yields a slice that selects every chunk, or every second, fourth or eighth; the column, token · levels + level, from
     `wanted` or all; and its codes in these chunks, not checked against `num_codes`.
     """
-    bits = shape.bits_per_code
+    bits, in_chunk = shape.bits_per_code, shape.bits_per_chunk
     # Every `period` chunks, one starts on a byte boundary again: bit offsets repeat every `stride` bytes.
-    period = 8 // math.gcd(shape.bits_per_chunk, 8)
-    stride = period * shape.bits_per_chunk // 8
-    padded = data + bytes(4)  # a code, up to 16 bits at any bit offset, is read as four bytes
+    period = 8 // math.gcd(in_chunk, 8)
+    stride = period * in_chunk // 8
+    width = 2 if bits <= 9 else 4  # bytes that hold a code at any bit offset
+    padded, stored, native = data + bytes(width), np.dtype(f">u{width}"), np.dtype(f"=u{width}")
     for first in range(min(period, chunks)):
         for column in range(shape.tokens * shape.levels) if wanted is None else wanted:
-            byte, bit = divmod(first * shape.bits_per_chunk + column * bits, 8)
-            words = np.ndarray((-(-(chunks - first) // period),), ">u4", padded, byte, (stride,))
-            codes = words.astype(np.uint32)
-            codes >>= 32 - bits - bit
+            byte, bit = divmod(first * in_chunk + column * bits, 8)
+            words = np.ndarray((-(-(chunks - first) // period),), stored, padded, byte, (stride,))
+            codes = words.astype(native)
+            codes >>= 8 * width - bits - bit
             codes &= (1 << bits) - 1
             yield slice(first, None, period), column, codes
 
