@@ -253,7 +253,8 @@ class _PreviousTurn:
 
 def _normalised(word: str) -> str:
     """A word in lower case, without punctuation and contractions: "Who's" is "who"."""
-    return re.sub(r"'(?:s|re)$", "", word.lower().replace("\u2019", "'").strip(".,;:?!\"'()“”"))
+    plain = word.lower().replace("\u2019", "'").strip(".,;:?!\"'()“”")
+    return re.sub(r"^(who|what|where|when|how)s$|'(?:s|re)$", r"\1", plain)
 
 
 def _phrase(words: Sequence[str], span: Span) -> str:
@@ -362,7 +363,7 @@ def _is_fragment(words: Sequence[str], *, is_joined: bool) -> bool:
     asking = [index for index in range(min(2, len(bare))) if bare[index] in _ASKING]
     if not asking:
         return len(bare) <= _FEW and (is_joined or bare[0] in _PREPOSITIONS)
-    content = [word for word in bare[asking[0] + 1 :] if word not in _OTHERS]
+    content = [word for word in bare[asking[0] + 1 :] if word not in _OTHERS | _PREPOSITIONS]
     return len(content) <= int(bare[asking[0]] in ("how", "which", "what", "whose"))
 
 
@@ -405,7 +406,10 @@ def _completed(words: Sequence[str], previous: _PreviousTurn) -> str:
 
 
 def _swapped(words: Sequence[str], previous: _PreviousTurn) -> str:
-    """The previous question with its names replaced by those of a fragment."""
+    """The previous question with its names, or the owner of something, replaced by those of a fragment."""
+    owner = re.search(r"[\w-]+(?:['\u2019]s|s['\u2019]) +", " ".join(previous.words))
+    if words[0].lower() == "of" and owner:
+        return " ".join([*" ".join(previous.words).replace(owner[0], "", 1).split(), *words])
     lead = int(_normalised(words[0]) in _PREPOSITIONS)
     new, old = _names(words, is_start=False), previous.names
     if not new or len(new) != len(old):

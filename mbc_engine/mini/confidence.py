@@ -20,6 +20,7 @@ from mbc_engine.mini.span_reader import Span
 from mbc_engine.sources import content_stems, sentence_around
 from mbc_engine.text import split_sentences
 from mbc_engine.text.document import MONTH_NAMES
+from mbc_engine.text.language import ENGLISH
 
 # The weight of a passage's log share relative to its spans' margins; chosen on held-out questions.
 PRIOR_WEIGHT: Final = 0.35
@@ -126,8 +127,9 @@ _LIKENESS: Final = 0.88
 _NAME: Final = re.compile(r"(?<=[\w,;:)'\u2019] )[A-Z][\w-]*|\b[A-Z][\w-]*(?= [A-Z])")
 _NAMES: Final = re.compile(r"\b[A-Z][\w-]*(?: [A-Z][\w-]*)*")
 _POSSESSIVE: Final = re.compile(r"['\u2019]s?\b")
-# And a letter that stands for one: flat b, gate c.
-_NUMBER: Final = re.compile(r"\d[\d.,:]*\d|\d|\b[b-hj-mp-qx-z]\b")
+_NUMBER: Final = re.compile(r"\d[\d.,:]*\d|\d")
+# Flat b, gate C; "a" is a letter only where nothing follows.
+_LETTERED: Final = re.compile(r"\b([^\W\d_]{3,}) ([b-hj-z]|a(?=\W*$)|[A-HJ-Z])\b")
 _LOWER: Final = re.compile(r"\b[a-z][\w-]*")
 _OWNER: Final = re.compile(r"\b(\w+)['\u2019]s? \w")
 _HARDLY: Final = 0.1
@@ -180,6 +182,15 @@ def _names_in(question: str, passages: Sequence[str]) -> set[str]:
         return stems_of(" ".join(names))
     texts = "\n".join(passages)
     return stems_of(" ".join(_NAME.findall(texts))) - stems_of(" ".join(_LOWER.findall(texts)))
+
+
+def is_of_another_letter(question: str, text: str) -> bool:
+    """Whether a text speaks of flat C or gate A, and not of the flat b or gate B that the question names."""
+    for noun, letter in _LETTERED.findall(_POSSESSIVE.sub("", question)):
+        there = {found.upper() for found in re.findall(rf"(?i:\b{noun}\W{{1,2}})([b-hj-z]|a(?! \w)|[A-HJ-Z])\b", text)}
+        if noun not in ENGLISH and there and not re.search(rf"\b{letter.upper()}\b", f"{text} {' '.join(there)}"):
+            return True
+    return False
 
 
 def _owners(question: str) -> set[str]:

@@ -12,6 +12,7 @@ from itertools import accumulate, islice
 from typing import Final, Literal, NamedTuple
 
 from mbc_engine.bank.words import stems_of
+from mbc_engine.mini.confidence import is_of_another_letter
 from mbc_engine.sources import content_stems, sentence_around
 from mbc_engine.text import split_sentences
 from mbc_engine.text.characters import on_one_line
@@ -587,12 +588,12 @@ def _yes_no(question: str, passages: Sequence[Passage], best: int | None) -> Rep
     wanted = content_stems(question) - _ALLOWING or content_stems(question)
     _, names = _topic(question)
     period = period_in(question)
-    others = {
-        at
-        for at, own in enumerate(passages)
-        if period and is_of_another_time(period, f"{own.context} {own.text}", own.date)
-    }
-    sentences = [one for one in _sentences(passages, joins=True) if one.passage not in others]
+    is_other = [
+        (period and is_of_another_time(period, f"{own.context} {own.text}", own.date))
+        or is_of_another_letter(question, f"{own.context}\n{own.text}")
+        for own in passages
+    ]
+    sentences = [one for one in _sentences(passages, joins=True) if not is_other[one.passage]]
     lacking = [missing(wanted, sentence.text) for sentence in sentences]
     found: list[tuple[float, int, set[str]]] = []
     for at, sentence in enumerate(sentences):

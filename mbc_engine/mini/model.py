@@ -38,7 +38,15 @@ from mbc_engine.errors import ConfigError, ModelError, NothingToRead
 from mbc_engine.lm.bert import Bert, Floats, map_tensors
 from mbc_engine.lm.chat import OnToken
 from mbc_engine.lm.packaged import is_available_offline
-from mbc_engine.mini.confidence import ANOTHER_TIME, choose, features, label_of, probability, runner_up
+from mbc_engine.mini.confidence import (
+    ANOTHER_TIME,
+    choose,
+    features,
+    is_of_another_letter,
+    label_of,
+    probability,
+    runner_up,
+)
 from mbc_engine.mini.kinds import LOOKED_AT, READ, Passage, Reply, compose, kind_of, missing, search_text
 from mbc_engine.mini.retrieval import Address, Scope, by_document
 from mbc_engine.mini.span_reader import Span, SpanReader, load_span_reader
@@ -403,13 +411,14 @@ class RetrieverReader(Model):
 
 
 def _in_time(question: str, text: str, known: Known, span: Span | None) -> Span | None:
-    """A span whose margin is lower if its passage is of another time than the question names.
+    """A span whose margin is lower if its passage is of another time, or of another lettered thing, than the question.
 
     Or if it is no time though one is asked for, or one in a row of a table that has only a name in common with the
     question, as the day when somebody was hired if the question is when they died.
     """
     period = period_in(question)
-    if span and period and is_of_another_time(period, f"{known.context} {text}", known.date):
+    is_of_another = period and is_of_another_time(period, f"{known.context} {text}", known.date)
+    if span and (is_of_another or is_of_another_letter(question, f"{known.context}\n{text}")):
         return replace(span, margin=span.margin - ANOTHER_TIME)
     if span and asks_when(question):
         row = sentence_around(text, span.start, span.end)

@@ -47,13 +47,14 @@ def seems_english(text: str) -> bool:
 _STRAIGHT: Final = str.maketrans(dict.fromkeys("\u2018\u2019\u201a\u02bc", "'") | dict.fromkeys("“”„«»", '"'))
 # White space and punctuation at either end, including Spanish, Arabic and Chinese marks.
 _START: Final = re.compile(r"^[\s¿¡]+")
+_JOINED: Final = re.compile(r"^(what|who|where|when|how)s\b")
 _END: Final = re.compile("[\\s?!.…؟\uff1f\uff01。]+$")
 
 
 def canonical_question(question: str) -> str:
-    """A question in lower case with single spaces, straight quotes and one question mark at its end.
+    """A question in lower case with single spaces, straight quotes and one question mark at its end; "whats" is "what's".
 
     The encoders are uncased anyway, but their tokenizer treats "[SEP]" as a special token, and "[sep]" as text.
     """
-    text = question.lower().translate(_STRAIGHT)
-    return f"{' '.join(_END.sub('', _START.sub('', text)).split())}?"
+    text = _JOINED.sub(r"\1's", _START.sub("", question.lower().translate(_STRAIGHT)))
+    return f"{' '.join(_END.sub('', text).split())}?"

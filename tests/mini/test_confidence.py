@@ -7,7 +7,15 @@ from typing import get_args
 import pytest
 
 from mbc_engine.config import AnswerConfidence, Feature
-from mbc_engine.mini.confidence import PRIOR_WEIGHT, choose, features, label_of, probability, runner_up
+from mbc_engine.mini.confidence import (
+    PRIOR_WEIGHT,
+    choose,
+    features,
+    is_of_another_letter,
+    label_of,
+    probability,
+    runner_up,
+)
 from mbc_engine.mini.span_reader import Span
 
 
@@ -130,8 +138,6 @@ def test_signs_of_a_near_miss(question, answer, suspected):
         ("what is ada's deposit", [1.0, 0.0], False),
         ("what is hugo's deposit", [1.0, 0.0], True),
         ("what is the deposit of gavin", [1.0, 0.0], True),  # a name elsewhere
-        ("what is the deposit for flat b", [1.0, 0.0], True),
-        ("what is the deposit for flat a", [1.0, 0.0], False),
         ("what is the deposit for the boat", [0.5, 0.5], False),
         ("what is the deposit for the boat", [0.01, 0.9], True),  # the search found what says "boat"
     ],
@@ -142,6 +148,23 @@ def test_names_without_capitals(question, shares, suspected):
     found = Span("860 pounds", 0, start, start + 10, 3.0, 0.0, (("860 pounds", 0.0),))
     values = features(question, [lease, "The boat of Gavin Lee"], "", [found, None], shares, 0)
     assert any(values[sign] for sign in ("overlooked", "misplaced")) == suspected
+
+
+@pytest.mark.parametrize(
+    ("question", "text", "is_another"),
+    [
+        ("what is the rent of flat b", "Flat C is let.", True),
+        ("rent of flat a?", "birch lane flat b\nThe tenant pays a rent.", True),
+        ("rent of flat a?", "birch lane flat a\nThe tenant pays a rent.", False),
+        ("What is flat B's rent?", "The flat a tenant rents", False),
+        ("what is the rent of flat b", "Flats A and B, as flat C", False),
+        ("who is the tenant of flat b", "Month: May; Flat: A; Tenant: Bo", True),
+        ("what can a tenant do", "What can I do", False),
+        ("What did George W Bush say?", "George H. W. Bush", False),
+    ],
+)
+def test_another_letter(question: str, text: str, is_another: bool) -> None:
+    assert is_of_another_letter(question, text) == is_another
 
 
 def test_a_near_miss_shares_the_other_words():

@@ -16,6 +16,7 @@ from mbc_engine.text.language import canonical_question
         ("who's the CEO of AT&T\uff1f", "who's the ceo of at&t?"),
         ("Is “v1.2” out? Since when", 'is "v1.2" out? since when?'),
         ("What is [SEP]?", "what is [sep]?"),
+        ("Whats the rent", "what's the rent?"),
         (" ?! ", "?"),
     ],
 )

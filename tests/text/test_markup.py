@@ -20,7 +20,7 @@ def test_latex(read_one):
         r"""\documentclass{article}\title{The \emph{mill}}\author{Renate Olufsen \and Hiro Tanabe}\date{1 May 2024}
 \begin{document}\maketitle
 \section{Wheel}\label{a}
-It costs \$5 \cite{x}, $E=mc^2$ caf\'e. % comment
+It costs \$5 \cite{x} at 3~$^\circ$C, $E=mc^2$ caf\'e. % comment
 100\% \textbf{bold}.
 \begin{itemize}\item One \item[Two] three\end{itemize}
 \begin{tabular}{ll} Name & Cost \\ \hline Boat \& oar & 5 \\ \end{tabular}
@@ -30,7 +30,7 @@ It costs \$5 \cite{x}, $E=mc^2$ caf\'e. % comment
 \end{document} after""",
     )
     assert document.text == (
-        "Renate Olufsen, Hiro Tanabe\n\nWheel\n\nIt costs $5 [x], E=mc^2 café. 100% bold.\n- One\n- Two: three\n\nName: Boat & oar; Cost: 5\n\nDeep\n\na_i"
+        "Renate Olufsen, Hiro Tanabe\n\nWheel\n\nIt costs $5 [x] at 3 °C, E=mc^2 café. 100% bold.\n- One\n- Two: three\n\nName: Boat & oar; Cost: 5\n\nDeep\n\na_i"
     )
     assert (document.title, document.date, document.losses) == ("The mill", "2024-05-01", ("1 picture",))
     assert sections(document) == [("Wheel", "Wheel"), ("Deep", "Wheel > Deep")]

@@ -323,7 +323,7 @@ def read_tex(stream: ByteStream) -> Iterator[Content]:
         left -= 1
         try:
             with damage_is_unreadable():
-                return " ".join(str(converter.latex_to_text(written)).split())
+                return " ".join(str(converter.latex_to_text(written)).replace("^∘", "°").split())
         except UnreadableFile:  # as it is written, then
             return " ".join(written.split())
 
