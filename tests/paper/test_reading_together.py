@@ -1,7 +1,6 @@
 """Several banks read as one, against one bank that holds the same, as often as they count."""
 
 from contextlib import ExitStack, contextmanager
-from datetime import date
 from itertools import accumulate
 
 import numpy as np
@@ -10,10 +9,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mbc_engine.bank import Banks, Selection, merge
+from mbc_engine.bank import Banks, merge
 from mbc_engine.paper.memories import BankMemory, CodeMemory
 from mbc_engine.paper.reads import read
-from tests.paper.conftest import MODES, modes_of
+from tests.paper.conftest import modes_of
 
 pytestmark = pytest.mark.usefixtures("small_blocks")
 
@@ -103,21 +102,3 @@ def test_weight_n_reads_as_n_copies(small, contents, weights, levels):
             for mode in modes:
                 readings = (read_all(small, codebook, memory, mode) for memory in (together, other))
                 assert_same(*readings, np.concatenate(numbers).tolist(), others.tolist())
-
-
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("weights", [(1.0, 8.0), (3e-5, 7.0), (5e300, 1e300)])
-def test_weights_multiply_those_of_a_selection(small, mode, weights):
-    codebook, contents = small.codebook(), [[1, 2, 1], [2, 1, 1]]
-    dates = ["2024-01-01", "2024-01-11", "2024-01-21"]
-    selection = Selection(as_of=date(2024, 1, 21), half_life=10.0, exclude=("/4",))
-    ages = [0.25, 0.5, 0.5, 1.0]
-    with banks_of(small, codebook, contents, dates=dates) as (banks, codes):
-        selected = BankMemory(Banks(banks, weights), codebook, selection)
-        counts = np.array([weights[0] * age for age in ages] + [weights[1] * age for age in (0.25, 0.25, 0.0, 1.0)])
-        by_hand = CodeMemory(
-            np.concatenate(codes), codebook, np.array([1, 2, 1, 2, 1, 1]), (counts / counts.max()).astype(np.float32)
-        )
-        assert len(selected) == len(by_hand) == 7
-        numbers = small.documents(np.array([1, 2, 1, 2, 1, 1]))
-        assert_same(*(read_all(small, codebook, memory, mode) for memory in (selected, by_hand)), numbers, numbers)

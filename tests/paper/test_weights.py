@@ -7,7 +7,6 @@ import torch
 
 from mbc_engine.events import TrainFinished
 from mbc_engine.lm.pretrained import PACKED, is_packed
-from mbc_engine.paper.builder import trainable_parameters
 from mbc_engine.paper.checkpoint import load_model
 from mbc_engine.training.trainer import train
 from tests.paper.conftest import weight_overrides
@@ -15,20 +14,6 @@ from tests.paper.conftest import weight_overrides
 
 def packed(module):
     return {name: layer for name, layer in module.named_modules() if is_packed(layer)}
-
-
-@pytest.mark.parametrize(("weights", "encoder"), [("nf4", "t5"), ("int8", "bert")])
-def test_packed_layers_are_frozen(wide, encoder, weights):
-    model = wide.model("gpt2", encoder, *weight_overrides("float32", weights))
-    plain = wide.model("gpt2", encoder)
-    for side in ("documents", "questions"):
-        encoder_now = getattr(model, side).amortizer.pretrained
-        frozen = {name for name, value in encoder_now.named_parameters() if not value.requires_grad}
-        assert frozen == {f"{name}.weight" for name in packed(encoder_now)}
-        assert frozen
-        assert not getattr(model, side).is_frozen
-    hidden = sum(plain.get_submodule(name).weight.numel() for name in packed(model))
-    assert trainable_parameters(plain) - trainable_parameters(model) == hidden
 
 
 def test_fingerprint_of_packed_weights(wide):
