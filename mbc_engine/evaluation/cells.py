@@ -172,8 +172,9 @@ class Cell:
 
     def method(self, name: str, rate: float | None = None) -> "Method":
         """A method, ready to memorise documents, with a learning rate if it fine-tunes; its models must be trained."""
-        from mbc_engine.evaluation import banks, language_models
+        from mbc_engine.evaluation import banks
         from mbc_engine.evaluation.fine_tuning import FineTuned
+        from mbc_engine.evaluation.language_models import BM25Reading, ClosedBook, OracleReading
         from mbc_engine.model import load_model
 
         kind, suite = METHODS[name], self.suite
@@ -185,19 +186,14 @@ class Cell:
             base = self.base_lm(trained)
             return FineTuned(base, weights, rate=rate or 0.0, optimiser=optimiser, window=suite.document_window)
         if trained == "questions":
-            return language_models.ClosedBook(self.base_lm(trained, suite.question_training.precision))
+            return ClosedBook(self.base_lm(trained, suite.question_training.precision))
         if trained == "reader":
             reader = self.base_lm(trained, suite.reading_training.precision)
-            is_oracle = name == "oracle"
-            return (
-                language_models.OracleReading(reader, self.test.examples)
-                if is_oracle
-                else language_models.BM25Reading(reader)
-            )
+            return OracleReading(reader, self.test.examples) if name == "oracle" else BM25Reading(reader)
         method = self._over_text(kind) if trained == "text" else self._with_bank(kind, trained)
-        if name == "mbc-text-empty":
-            return banks.WrongBank(method, ())
-        return banks.WrongBank(method, self.other_documents(), suite.seed) if "-wrong" in name else method
+        if "-wrong" not in name and name != "mbc-text-empty":
+            return method
+        return banks.WrongBank(method, self.other_documents() if "-wrong" in name else (), suite.seed)
 
     def _with_bank(self, kind: MethodKind, trained: str) -> "Method":
         from mbc_engine.evaluation import banks
