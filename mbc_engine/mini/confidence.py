@@ -139,7 +139,7 @@ _ATTRIBUTE: Final = re.compile(r"(?<!what )(?<!which )(?<!many )\b([\w-]+) of \w
 _VAGUE: Final = stems_of(
     "name number type kind sort part member one some all percent percentage amount group ahead front out because instead top "
     "nationality profession occupation job title age date year day place location colour color purpose result cause reason "
-    "origin meaning role position size"
+    "origin meaning role position size period duration"
 )
 _RELATIVES: Final = stems_of(
     "brother sister mother father parent wife husband son daughter child uncle aunt cousin nephew niece grandmother "

@@ -17,6 +17,7 @@ from mbc_engine.sources import content_stems, sentence_around
 from mbc_engine.text import split_sentences
 from mbc_engine.text.characters import on_one_line
 from mbc_engine.text.dates import is_of_another_time, period_in
+from mbc_engine.text.document import MONTH_NAMES
 from mbc_engine.text.language import canonical_question, word_set
 
 Kind = Literal[
@@ -73,13 +74,11 @@ _FORMS: Final[Sequence[tuple[Kind, str]]] = (
     ("list", rf"^(?:(?:at|in|on|for|from|with|of) )?(?:which|what) (?:(?!{_NO_PLURAL})\w+ ){{0,2}}?{_PLURAL}\b"),
 )  # fmt: skip
 # The nouns for what is in a list, which need not name it.
-_GENERIC: Final = frozenset(
-    stems_of(
-        "items things ingredients steps parts points need bring take list name step attended present participated came"
-    )
+_GENERIC: Final = stems_of(
+    "items things ingredients steps parts points need bring take list name step attended present participated came"
 )
 # What one does to anything: a list of steps need not say it.
-_DOING: Final = frozenset(stems_of("make do prepare cook bake get"))
+_DOING: Final = stems_of("make do prepare cook bake get")
 
 
 def kind_of(question: str) -> Kind:
@@ -90,11 +89,11 @@ def kind_of(question: str) -> Kind:
         is_name = match and kind == "list" and match[0].rsplit(maxsplit=1)[-1].capitalize() in question.split()[1:]
         if match and not is_name:  # which Giants player
             return kind
-    words = text.split()
-    return "fact" if question.rstrip().endswith("?") or not _ASKING.isdisjoint(words) else "keywords"
+    asks = question.rstrip().endswith("?") or not _ASKING.isdisjoint(text.replace("'s", " ").split())
+    return "fact" if asks else "keywords"
 
 
-_COUNTING: Final = frozenset(stems_of(f"{' '.join((*_ORDINALS, *_NUMBERS))} last final number"))
+_COUNTING: Final = stems_of(f"{' '.join((*_ORDINALS, *_NUMBERS))} last final number")
 
 
 class Passage(NamedTuple):
@@ -107,6 +106,11 @@ class Passage(NamedTuple):
     date: str | None = None
     span: tuple[int, int] | None = None
     margin: float = 0.0  # of the span over "not here"
+
+    @property
+    def said(self) -> str:
+        """What its document says of it, and its text."""
+        return f"{self.context}\n{self.text}"
 
 
 class Item(NamedTuple):
@@ -404,13 +408,11 @@ def _step(question: str, passages: Sequence[Passage], best: int | None) -> Reply
 
 
 # What the words of a question name, apart from what it asks.
-_ABOUT: Final = frozenset(
-    stems_of(
-        "happen happened happening happens tell told remind say says said know known note notes file files document "
-        "documents article articles page pages news new newest latest summary summarise summarize overview outline "
-        "describe mention mentions talk speak contain refer discuss cover deal written took place went list show find "
-        "please everything something anything say else"
-    )
+_ABOUT: Final = stems_of(
+    "happen happened happening happens tell told remind say says said know known note notes file files document "
+    "documents article articles page pages news new newest latest summary summarise summarize overview outline "
+    "describe mention mentions talk speak contain refer discuss cover deal written took place went list show find "
+    "please everything something anything say else"
 )
 
 
@@ -438,7 +440,6 @@ class _Sentence(NamedTuple):
 
 
 _FEWEST_WORDS, _MOST_SENTENCES, _MOST_QUOTED, _ENOUGH_CHARACTERS = 4, 5, 3, 500
-_ENDS: Final = (".", "!", ":", ";")
 
 
 def _sentences(passages: Sequence[Passage], *, joins: bool = False) -> list[_Sentence]:
@@ -470,18 +471,18 @@ def _summary(question: str, passages: Sequence[Passage]) -> Reply | None:
     stems, names = _topic(question)
     period = period_in(question)
     if period:
-        named = [period.is_named_in(f"{passage.context} {passage.text} {passage.date or ''}") for passage in passages]
         stems = {stem for stem in stems if not stem.isdigit() and stem not in _MONTHS}
-        names &= stems
-    else:
-        named = [True] * len(passages)
     if not stems and not period:
         return None
-    lacking = [missing(stems, f"{passage.context} {passage.text}") for passage in passages]
-    fewest = min((len(each) for each, is_named in zip(lacking, named, strict=True) if is_named), default=len(stems) + 1)
+    lacking = {
+        at: missing(stems, own.said)
+        for at, own in enumerate(passages)
+        if period is None or period.is_named_in(f"{own.said} {own.date or ''}")
+    }
+    fewest = min(map(len, lacking.values()), default=len(stems) + 1)
     if fewest > len(stems) / 2:
         return None
-    about = [at for at in range(len(passages)) if named[at] and len(lacking[at]) == fewest and not names & lacking[at]]
+    about = [at for at, lacks in lacking.items() if len(lacks) == fewest and not names & lacks]
     scored = []
     for sentence in _sentences(passages):
         if sentence.passage not in about:
@@ -501,9 +502,7 @@ def _summary(question: str, passages: Sequence[Passage]) -> Reply | None:
     return Reply(" ".join(item.text for item in items), items, is_certain=True) if items else None
 
 
-_MONTHS: Final = frozenset(
-    stems_of("january february march april may june july august september october november december")
-)
+_MONTHS: Final = stems_of(" ".join(MONTH_NAMES))
 
 
 def _mentions(question: str, passages: Sequence[Passage]) -> Reply | None:
@@ -523,7 +522,7 @@ def _with_all(stems: set[str], passages: Sequence[Passage]) -> Iterator[tuple[in
     """The first passage of each document that has all words, with the sentence that has most."""
     seen = set[str]()
     for at, passage in enumerate(passages):
-        if not stems or passage.name in seen or missing(stems, f"{passage.context} {passage.text}"):
+        if not stems or passage.name in seen or missing(stems, passage.said):
             continue
         seen.add(passage.name)
         own = [one.text for one in _sentences([passage])] or [on_one_line(passage.text)]
@@ -589,8 +588,7 @@ def _yes_no(question: str, passages: Sequence[Passage], best: int | None) -> Rep
     _, names = _topic(question)
     period = period_in(question)
     is_other = [
-        (period and is_of_another_time(period, f"{own.context} {own.text}", own.date))
-        or is_of_another_letter(question, f"{own.context}\n{own.text}")
+        (period and is_of_another_time(period, own.said, own.date)) or is_of_another_letter(question, own.said)
         for own in passages
     ]
     sentences = [one for one in _sentences(passages, joins=True) if not is_other[one.passage]]
