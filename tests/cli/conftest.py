@@ -173,5 +173,11 @@ def make_bank(home: Path) -> Callable[..., Path]:
     return make
 
 
+@pytest.fixture
+def small_bank(make_bank: Callable[..., Path], record: Callable[..., Document]) -> Path:
+    """A bank of two documents, with 3 and 5 chunks."""
+    return make_bank("made.mbc", record("/a.txt", "Ada"), record("/b.txt", "Bruno"))
+
+
 def _codes(chunks: int) -> np.ndarray:
     return np.repeat(np.arange(chunks) % 8, 2).reshape(chunks, 2, 1)

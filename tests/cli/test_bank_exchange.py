@@ -5,11 +5,6 @@ import os
 import pytest
 
 
-@pytest.fixture
-def small_bank(make_bank, record):
-    return make_bank("made.mbc", record("/a", "Ada", date="2024-05-01"), record("/b", "Bruno", "7"))
-
-
 def test_a_bank_goes_out_and_comes_back(mbc, small_bank, home):
     lines = mbc("bank", "export", "--bank", small_bank).stdout_bytes
     assert len(lines.splitlines()) == 4

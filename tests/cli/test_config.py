@@ -16,11 +16,6 @@ def config(home):
     return path
 
 
-@pytest.fixture
-def small_bank(make_bank, record):
-    return make_bank("made.mbc", record("/a.txt", "Ada"))
-
-
 def bank_path(mbc, *command):
     return json.loads(mbc("bank", "info", "--json", *command).stdout)["path"]
 

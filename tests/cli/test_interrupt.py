@@ -63,11 +63,6 @@ def interrupt(home):
     return run
 
 
-@pytest.fixture
-def small_bank(make_bank, record):
-    return make_bank("made.mbc", record("/a.txt", "Ada"), record("/b.txt", "Bruno"))
-
-
 @pytest.mark.slow
 def test_ingest(interrupt, model, notes):
     command = ("ingest", notes, "--bank", "b.mbc", "--model", model, "--workers", 0, "--quiet")

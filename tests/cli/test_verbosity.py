@@ -1,13 +1,6 @@
-import pytest
-
 from mbc_cli.render.terminal import is_on
 
 QUESTION = "Where did Ada move?"
-
-
-@pytest.fixture
-def small_bank(make_bank, record):
-    return make_bank("made.mbc", record("/a.txt", "Ada"))
 
 
 def test_quiet_prints_only_data(mbc, memory):
