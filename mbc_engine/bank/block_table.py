@@ -3,7 +3,6 @@
 import sqlite3
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from itertools import accumulate, chain, islice
@@ -47,18 +46,19 @@ from mbc_engine.bank.records import (
     check,
     count,
     pack,
+    require_size,
     unpack,
 )
 from mbc_engine.bank.text_codec import CHECK_BYTES, TextTable
 from mbc_engine.bank.words import WORDS, WordIndex, find_words, read_words, write_words
-from mbc_engine.machine import idle_threads
 
 # Decoded blocks in memory. Files come in folder order, so one block serves thousands of them.
 _CACHED_BLOCKS: Final = 4
 # Chunks whose words stay in memory, at about 75 bytes each.
 _INDEXED_CHUNKS: Final = 1 << 20
-# Chunks whose codes are scanned in several threads.
-_THREADS_PAY: Final = 100_000
+# Chunks whose codes are scanned together: much of the time for 8,192 would go into numpy's calls. Several threads make
+# that longer, not shorter, as they wait for each other in each of these.
+_SCANNED_CHUNKS: Final = 1 << 15
 # Blocks whose words are looked up together.
 _SEARCHED_BLOCKS: Final = 64
 _COLUMNS: Final = "documents, origins, chunks, blocks.crc, keys, digests, lengths, described, texts, outlines"
@@ -179,25 +179,26 @@ class BlockTable:
         return index
 
     def read_codes(self, read: Callable[[bytes, int], _T]) -> Iterator[tuple[_T, Lengths]]:
-        """For each block, in stored order, `read` of its bits and number of chunks, and its documents' lengths."""
+        """For all blocks in stored order, several at a time, `read` of their bits and number of chunks, and the lengths
+        of their documents.
+        """
         self._check_rows()
         query = """SELECT blocks.id, codes.crc, data, lengths, documents, chunks
             FROM blocks LEFT JOIN codes USING (id) ORDER BY blocks.id"""
-
-        def read_row(row: tuple[Any, ...]) -> tuple[_T, Lengths]:
-            block, crc, data, *lengths = row
+        shape, pieces, lengths, chunks = self.header.shape, list[bytes](), list[Lengths](), 0
+        last = self.sizes()[-1:, 0]
+        for block, crc, data, *columns in self._connection.execute(query):
             with wrap_invalid_data(self.name):
-                document_lengths = read_lengths(*lengths)
-                packed = self._require_checksum(("codes", block), crc, data)
-                return read(packed, int(document_lengths.sum())), document_lengths
-
-        rows, threads = self._connection.execute(query), idle_threads()
-        if threads == 1 or self.sizes()[:, 3].sum() < _THREADS_PAY:
-            yield from map(read_row, rows)
-            return
-        with ThreadPoolExecutor(threads) as pool:
-            while some := list(islice(rows, threads)):
-                yield from pool.map(read_row, some)
+                pieces.append(self._require_checksum(("codes", block), crc, data))
+                lengths.append(read_lengths(*columns))
+                require_size(len(pieces[-1]), shape, own := int(lengths[-1].sum()))
+                chunks += own
+                # What follows must begin on a whole byte.
+                if chunks < _SCANNED_CHUNKS and own * shape.bits_per_chunk % 8 == 0 and block != last:
+                    continue
+                result = read(b"".join(pieces), chunks), np.concatenate(lengths)
+            yield result
+            pieces, lengths, chunks = [], [], 0
 
     def all_origins(self) -> Iterator[tuple[OriginColumns, Lengths]]:
         """The origins of each block in stored order and the chunks of each document; codes are not read."""

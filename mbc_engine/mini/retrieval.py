@@ -267,11 +267,11 @@ def _best(
     words: Sequence[Sequence[tuple[Term, float]]],
     bank: ReadableBank,
 ) -> _Found:
-    rankings, start = [Ranking(top) for _ in tables], 0
+    rankings, document_of = [Ranking(top) for _ in tables], dict[int, int]()
+    start = documents = 0
     having = _having(bank, {term for own in words for term, _ in own})
     logs = None if weighting is None else _log_weights(bank, weighting[0]) - np.float32(weighting[1])
-    lengths: list[NDArray[np.int64]] = [np.empty(0, np.int64)]
-    for sums, block_lengths in bank.scan(tables[:, :, None]):
+    for sums, lengths in bank.scan(tables[:, :, None]):
         end = start + sums.shape[1]
         for scores, own in zip(sums, words, strict=False):
             for term, added in own:
@@ -280,12 +280,12 @@ def _best(
         scores = sums if logs is None else sums + logs[start:end]
         for ranking, log_scores in zip(rankings, scores, strict=True):
             ranking.add(log_scores)
-        start = end
-        lengths.append(block_lengths)
-    ends = np.cumsum(np.concatenate(lengths))
-    chunks = np.unique(np.concatenate([ranking.chunks for ranking in rankings]))
-    document_of = dict(zip(chunks.tolist(), np.searchsorted(ends, chunks, side="right").tolist(), strict=True))
-    return _Found(rankings, document_of, start, len(ends))
+        # At once, since the lengths of all documents would take more memory than all else.
+        if len(new := np.concatenate([ranking.chunks[ranking.chunks >= start] for ranking in rankings])):
+            found = documents + np.searchsorted(np.cumsum(lengths), new - start, side="right")
+            document_of |= zip(new.tolist(), found.tolist(), strict=True)
+        start, documents = end, documents + len(lengths)
+    return _Found(rankings, document_of, start, documents)
 
 
 def _having(bank: ReadableBank, terms: Iterable[Term]) -> dict[Term, NDArray[np.int64]]:

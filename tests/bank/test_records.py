@@ -94,21 +94,25 @@ def test_invalid_bits_are_refused(data, chunks):
             table_sums(shape, np.ones((1, 2, 1, 3), np.float32))(data, chunks)
 
 
-@pytest.mark.parametrize("threads", [1, 3])
-def test_scan_order_is_block_order(made, threads, monkeypatch):
-    monkeypatch.setattr(block_table, "_THREADS_PAY", 1)
-    monkeypatch.setattr(block_table, "idle_threads", lambda: threads)
-    monkeypatch.setattr(BankHeader, "block_chunks", property(lambda header: 7))
-    tables = np.random.default_rng(1).normal(size=(2, 3, 2, 5)).astype(np.float32)
+@pytest.mark.parametrize("size", [7, 8])
+@pytest.mark.parametrize("together", [15, 1000])
+def test_scan_order_is_block_order(made, together, size, monkeypatch):
+    monkeypatch.setattr(BankHeader, "block_chunks", property(lambda header: size))
+    chance = np.random.default_rng(1)
+    tables = chance.normal(size=(2, 3, 2, 5)).astype(np.float32)
+    fours = [None if size == 7 else chance.integers(0, 5, (4, 3, 2)) for _ in range(20)]
     with made.bank() as bank:
         assert list(bank.scan(tables)) == []
-        bank.put([made.item(f"/{number}", number) for number in range(20)])
+        bank.put([made.item(f"/{number}", number, codes=codes) for number, codes in enumerate(fours)])
         bank.remove([(f"/{number}", "") for number in (0, 7, 8, 19)])
         documents = list(bank.documents(whole=True))
+        monkeypatch.setattr(block_table, "_SCANNED_CHUNKS", 1)
+        one_by_one = len(list(bank.scan(tables)))
+        monkeypatch.setattr(block_table, "_SCANNED_CHUNKS", together)
         sums, lengths = zip(*bank.scan(tables), strict=True)
         blocks, lengths_again = zip(*bank.blocks(), strict=True)
     codes = np.concatenate([document.codes for document in documents])
-    assert len(sums) > 3
+    assert (len(sums) < one_by_one) == (size == 8)  # only four chunks of 18 bits end on a whole byte
     np.testing.assert_allclose(np.concatenate(sums, axis=1), slow_sums(codes, tables), rtol=1e-5, atol=1e-6)
     assert np.array_equal(np.concatenate(blocks), codes)
     assert np.concatenate(lengths).tolist() == [document.chunks for document in documents]
