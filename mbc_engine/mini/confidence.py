@@ -91,8 +91,9 @@ def features(
     with_owners, question = question, _POSSESSIVE.sub("", question)
     sentence, own = sentence_around(passage, answer.start, answer.end), " ".join(answer.text.split())
     asked, there = content_stems(question), stems_of(sentence)
-    names = asked & _names_in(question, passages if question.islower() else [passage])
-    names |= _owners(with_owners) if question.islower() else set()
+    is_plain = _CAPITALISED.search(question) is None
+    names = asked & _names_in(question, passages if is_plain else [passage])
+    names |= _owners(with_owners) if is_plain else set()
     numbers = stems_of(" ".join(_NUMBER.findall(question)))
     absent = {
         stem
@@ -101,7 +102,7 @@ def features(
     }
     lacking = absent - stems_of(passage)
     foremost = max(range(len(shares)), key=shares.__getitem__)
-    is_found = shares[best] >= _HARDLY * shares[foremost] or not question.islower()
+    is_found = shares[best] >= _HARDLY * shares[foremost] or not is_plain
     if not is_found:
         names |= lacking & stems_of(passages[foremost])
     attributes = {stem for match in _ATTRIBUTE.finditer(with_owners) for stem in stems_of(match[1] or match[2])}
@@ -125,6 +126,7 @@ def features(
 _LIKENESS: Final = 0.88
 # A capitalised word that does not begin a sentence, unless another follows it; and all in a row.
 _NAME: Final = re.compile(r"(?<=[\w,;:)'\u2019] )[A-Z][\w-]*|\b[A-Z][\w-]*(?= [A-Z])")
+_CAPITALISED: Final = re.compile("[A-Z][a-z]")
 _NAMES: Final = re.compile(r"\b[A-Z][\w-]*(?: [A-Z][\w-]*)*")
 _POSSESSIVE: Final = re.compile(r"['\u2019]s?\b")
 _NUMBER: Final = re.compile(r"\d[\d.,:]*\d|\d")
@@ -177,7 +179,7 @@ _EXCLUSIVE: Final = [
 
 def _names_in(question: str, passages: Sequence[str]) -> set[str]:
     """The stems of a question's names; in one without capital letters, of what is always a name in the passages."""
-    names = [] if question.isupper() else _NAME.findall(question)
+    names = _NAME.findall(question) if _CAPITALISED.search(question) else []
     if names:
         return stems_of(" ".join(names))
     texts = "\n".join(passages)
