@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Self
 from mbc_engine.text.context import clipped, context_parts, shortened
 from mbc_engine.text.document import Section
 from mbc_engine.text.language import word_set
+from mbc_engine.text.records import record_starts
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -119,8 +120,8 @@ def chunk(
 ) -> list[Chunk]:
     """Pack whole sentences into chunks of at most `max_tokens` tokens, in order, losing nothing but white space.
 
-    A section begins a new chunk unless the last one is tiny and no row of a table, and so does every further row: rows
-    are so alike that of several in a chunk none is found. A longer sentence is cut between words, a longer word between characters,
+    A section begins a new chunk unless the last one is tiny and no row of a table, and so does every further row and
+    record: these are so alike that of several in a chunk none is found, or another is read. A longer sentence is cut between words, a longer word between characters,
     a longer character not at all.
     `count_tokens` must not count special tokens; joining texts by white space must not raise their total.
     """
@@ -144,11 +145,11 @@ def chunk(
     def words(start: int, end: int) -> list[tuple[int, int]]:
         return [match.span() for match in _WORD.finditer(text, start, end)]
 
-    starts = [section.start for section in sections]
-    spans = divide(measure(_split_at(text, split_sentences(text), starts)), words)
+    starts, records = [section.start for section in sections], record_starts(text)
+    spans = divide(measure(_split_at(text, split_sentences(text), sorted({*starts, *records}))), words)
     while any(tokens > max_tokens and end - start > 1 for start, end, tokens in spans):
         spans = divide(spans, _halves)
-    packed = _packed(text, spans, max_tokens, starts)
+    packed = _packed(text, spans, max_tokens, starts, set(records))
     return [Chunk(text[start:end], start, _headings(text[start:end], start, sections)) for start, end in packed]
 
 
@@ -205,13 +206,15 @@ def with_captions(text: str, sections: Sequence[Section]) -> Sequence[Section]:
     return sorted(with_tables)
 
 
-def _packed(text: str, spans: list[_Span], max_tokens: int, starts: list[int]) -> list[tuple[int, int]]:
+def _packed(
+    text: str, spans: list[_Span], max_tokens: int, starts: list[int], records: set[int]
+) -> list[tuple[int, int]]:
     packed: list[tuple[int, int]] = []
     room, most_left, at, is_row = 0, max_tokens * (1 - _SMALLEST_SHARE), 0, False
     for start, end, tokens in spans:
         following = bisect_right(starts, start, lo=at)
         is_section, at = following > at, following
-        is_apart = is_section and room <= most_left
+        is_apart = (is_section and room <= most_left) or start in records
         if not packed or "\n" in text[packed[-1][1] : start]:
             was_row, is_row = is_row, _ROW.match(text, start, end) is not None
             is_apart = is_apart or (was_row and (is_row or is_section))

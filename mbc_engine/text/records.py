@@ -1,0 +1,32 @@
+"""Records: groups of `key: value` lines, one below another, that say the same of different things."""
+
+import re
+from itertools import pairwise
+from typing import Final
+
+_LINE: Final = re.compile(r"[^\n\s][^\n]*")
+# "- length: 7.1 m", "**Built**: 1999", "berth = 3", but no utterance and no clause of a sentence.
+_ENTRY: Final = re.compile(
+    r"(?:[-*+•]\s+|\d+[.)]\s+)?[*_\"']{0,3}(?P<key>[^\W\d_][^\n:=;]{0,38}?)[*_\"']{0,3}\s?[:=][*_\"']{0,3}\s+"
+    r"\S[^\n]{0,99}(?<![.!?])\s*"
+)
+_LONGEST_LABEL: Final = 80
+_FEWEST_KEYS: Final = 2  # that records share
+
+
+def record_starts(text: str) -> list[int]:
+    """Where records begin, each with the line above that names it; only those that share keys with one beside them."""
+    records: list[tuple[int, set[str]]] = []
+    label: int | None = None
+    for line in _LINE.finditer(text):
+        if entry := _ENTRY.fullmatch(text, line.start(), line.end()):
+            key = entry["key"].lower()
+            if not records or label is not None or key in records[-1][1]:
+                records.append((line.start() if label is None else label, set()))
+            records[-1][1].add(key)
+            label = None
+        elif words := line[0].strip(" \t#=-*_~>"):
+            label = line.start() if len(words) <= _LONGEST_LABEL and words[-1] not in ".!?," else None
+    alike = [len(keys & others) >= _FEWEST_KEYS for (_, keys), (_, others) in pairwise(records)]
+    beside = zip([False, *alike], [*alike, False], strict=True)
+    return [start for (start, _), either in zip(records, beside, strict=False) if any(either)]

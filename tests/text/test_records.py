@@ -1,0 +1,31 @@
+import pytest
+
+from mbc_engine.text.records import record_starts
+
+
+def starting(text):
+    return [text[start:].split("\n")[0] for start in record_starts(text)]
+
+
+@pytest.mark.parametrize(
+    ("text", "starts"),
+    [
+        ("Boat: Vik\nBerth: 3\n\nBoat: Moss\nBerth: 5\n", ["Boat: Vik", "Boat: Moss"]),
+        ("Boat: Vik\nBerth: 3\nBoat: Moss\nBerth: 5\n", ["Boat: Vik", "Boat: Moss"]),
+        (
+            "All boats.\n\n## Vik\n\n- berth: 3\n- built: 1987\n\n## Moss\n\n- berth: 5\n- built: 1999",
+            ["## Vik", "## Moss"],
+        ),
+        ("- Vik\n  - **berth**: 3\n  - **built**: 1987\n- Moss\n  - berth: 5\n  - built: 1999", ["- Vik", "- Moss"]),
+        ("boats:\n  vik:\n    berth: 3\n    mast: 9\n  moss:\n    berth: 5\n    mast: 8", ["vik:", "moss:"]),
+        ("[vik]\nberth = 3\nbuilt = 1987\n[moss]\nberth = 5\nbuilt = 1999", ["[vik]", "[moss]"]),
+        ("Vik\nBerth: 3\nMast: 9\nA fine boat.\nMoss\nBerth: 5\nMast: 8", ["Vik", "Moss"]),
+        # A form, whose parts have other keys; lines of one key; a conversation.
+        ("Name: Ann\nBorn: 1951\n\nStreet: Quay 3\nTown: Vik", []),
+        ("Vik: 3\nMoss: 5\nHaug: 7\n", []),
+        ("Ann: We sail at nine.\nBob: Who comes?\nAnn: All of us.\nBob: Good.", []),
+        ("", []),
+    ],
+)
+def test_records_begin_at_their_labels_and_share_keys(text, starts):
+    assert starting(text) == starts
