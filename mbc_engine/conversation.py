@@ -44,7 +44,7 @@ _VERBS: Final = word_set(
     "find found get give go happen held join kill know last lead learn leave like live look lose lost make mean meet move "
     "need open own pay play produce publish receive run save say see sell send serve show start stay stop take talk teach "
     "tell think try use visit want wear win work write began bought came got led left made met paid ran said sold told took "
-    "went won wrote"
+    "went won wrote broken built chosen done given known seen taken written"
 )
 _PERSON: Final = re.compile(r"(?:who|whom)\b|(?:which|what) .*(?:man|or|er|ist|ian)$")
 _NAMED: Final = re.compile(r"\b(?:name of|called|named)\b", re.IGNORECASE)
@@ -413,13 +413,12 @@ def _swapped(words: Sequence[str], previous: _PreviousTurn) -> str:
     lead = int(_normalised(words[0]) in _PREPOSITIONS)
     new, old = _names(words, is_start=False), previous.names
     if not new or len(new) != len(old):
+        before = {span: _normalised(previous.words[span[0] - 1]) for span in (*old, *previous.phrases) if span[0]}
+        has_determiner = _normalised("".join(words[lead : lead + 1])) in _DETERMINERS
+        fitting = [span for span, word in before.items() if lead and word == _normalised(words[0])]
         alike = [span for span in previous.phrases if set(words) & set(previous.words[slice(*span)])]
-        fitting = [
-            span
-            for span in old
-            if lead and span[0] and _normalised(previous.words[span[0] - 1]) == _normalised(words[0])
-        ]
-        old, new = (fitting or alike or old or previous.phrases)[:1], [(lead, len(words))]
+        similar = [span for span, word in before.items() if (word in _DETERMINERS) == has_determiner]
+        old, new = (fitting or alike or old or similar or previous.phrases)[:1], [(lead, len(words))]
     if not old:
         return " ".join([*previous.words, *words])
     swapped = list(previous.words)

@@ -492,7 +492,7 @@ def _summary(question: str, passages: Sequence[Passage]) -> Reply | None:
         share = (in_sentence + 0.5 * in_context) / max(len(stems), 1)
         early = 1 / (2 + sentence.at) + 1 / (2 + about.index(sentence.passage))
         if in_sentence or in_context == len(stems):
-            scored.append((share + early, sentence))
+            scored.append((share + early - bool(_cells(sentence.text)), sentence))
     best = [sentence for _, sentence in sorted(scored, key=lambda one: -one[0])]
     lengths = accumulate(len(sentence.text) for sentence in best)
     enough = 1 + sum(length < _ENOUGH_CHARACTERS for length in lengths)

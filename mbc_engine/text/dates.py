@@ -34,7 +34,8 @@ _OF_YEAR: Final = re.compile(
     rf"(?=\d{{4}}(?:\W*$|[,;)]| (?:{_FOLLOWING})\b))){_YEAR}\b",
     re.IGNORECASE,
 )
-_NUMBER: Final = re.compile(r"\d+")
+_NUMBER: Final = re.compile(r"(?<![^\W_])\d+")
+_DECIMAL: Final = re.compile(r"(?<![\d.,])\d+[.,]\d+(?![.,]?\d)")
 # A year that what is said around it is of: not one that it is since or until, nor the only number of a table's cell.
 _SAID_OF: Final = re.compile(
     r"(?<![\w.,€$£])(?<!\b(?:to|by|ab) )(?<!\b(?:from|till|than|seit) )(?<!\b(?:since|until) )(?<!before )(?<!\bafter )"
@@ -63,7 +64,7 @@ class Period(NamedTuple):
 
     def is_named_in(self, text: str) -> bool:
         """Whether a text, together with what is known of it, names the year, month and day, wherever they stand."""
-        numbers = {int(number) for number in _NUMBER.findall(text)}
+        numbers = {int(number) for number in _NUMBER.findall(_DECIMAL.sub("", text))}
         month = self.month
         has_month = month is None or month in numbers or MONTH_NAMES[month - 1][:3].lower() in text.lower()
         return self.year in numbers and has_month and (self.day is None or self.day in numbers)

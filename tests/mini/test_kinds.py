@@ -108,6 +108,7 @@ def test_lists_steps_and_causes(question: str, span: str, text: str, expected: t
         ("which has more ram, heron or stork", "host: heron; cpu: 4; ram: 32\nhost: stork; cpu: 8; ram: 16", "heron"),
         ("What happened at the mill?", "The mill burned down on Sunday. Nobody was hurt. The mill had stood for a century.",
          "The mill burned down on Sunday. The mill had stood for a century."),
+        ("What happened on 17 January 2023?", "Sample F17 of January 2023 had -17.8 degrees.", None),
         ("What happened in Atlantis?", "The mill burned down on Sunday.", None),
     ],
 )  # fmt: skip
