@@ -1,16 +1,13 @@
 """Banks of a Ray cluster: the same answers as in one process, and those of the rest if an actor ends."""
 
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 import ray
 
 from mbc_engine import Memory, Selection, ingest, open_bank
-from mbc_engine.answer import Source
 from mbc_engine.errors import BankError, ConfigError
 from mbc_engine.ingestion.ray import connected
 from mbc_engine.shards import Shards
@@ -29,18 +26,18 @@ OPTIONS = ({}, {"selection": Selection(exclude=("*3.txt",))}, {"selection": Sele
 
 
 @pytest.fixture(scope="module", autouse=True)
-def cluster() -> Iterator[None]:
+def cluster():
     with connected():
         yield
 
 
 @pytest.fixture(scope="module")
-def model(tiny: Any) -> Any:
+def model(tiny):
     return tiny.retriever_reader("Haifa")
 
 
 @pytest.fixture(scope="module")
-def paths(model: Any, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+def paths(model, tmp_path_factory):
     """Three banks, and one that holds the same documents in the same order."""
     folder, texts = (
         tmp_path_factory.mktemp("banks"),
@@ -59,11 +56,11 @@ def paths(model: Any, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     return [folder / f"{name}.mbc" for name in names]
 
 
-def on_cluster(path: Path) -> Path:
+def on_cluster(path):
     return Path(f"localhost:{path}")
 
 
-def results(memory: Memory, **options: Any) -> Any:
+def results(memory, **options):
     """Answers and passages, whatever the banks are called."""
     answers = memory.ask(QUESTIONS, with_codes=True, **options)
     found = [
@@ -73,12 +70,12 @@ def results(memory: Memory, **options: Any) -> Any:
     return [(answer.text, answer.confidence, answer.totals, answer.missing_banks) for answer in answers], found
 
 
-def rounded(found: list[list[Source]]) -> list[list[Source]]:
+def rounded(found):
     return [[replace(source, share=round(source.share, 6)) for source in sources] for sources in found]
 
 
 @pytest.mark.parametrize("options", OPTIONS)
-def test_answers_are_those_of_one_process(model: Any, paths: list[Path], options: dict[str, Any]) -> None:
+def test_answers_are_those_of_one_process(model, paths, options):
     with (
         Memory([on_cluster(paths[0]), paths[1], on_cluster(paths[2])], model) as memory,
         Memory(paths[:3], model) as here,
@@ -89,14 +86,26 @@ def test_answers_are_those_of_one_process(model: Any, paths: list[Path], options
     assert source.bank in map(str, (on_cluster(paths[0]), paths[1], on_cluster(paths[2])))
 
 
-def test_answers_are_those_of_one_bank(model: Any, paths: list[Path]) -> None:
+def test_answers_are_those_of_one_bank(model, paths):
     with Memory(list(map(on_cluster, paths[:3])), model) as memory, Memory(paths[3], model) as one:
         (answers, found), (expected, found_in_one) = results(memory), results(one)
     assert [answer[0] for answer in answers] == [answer[0] for answer in expected]
     assert rounded(found) == rounded(found_in_one)  # blocks, whose weights are summed, begin elsewhere
 
 
-def test_the_rest_answers_if_an_actor_ends(model: Any, paths: list[Path]) -> None:
+@pytest.mark.parametrize("read_mode", ["flat", "hierarchical:2", "routed:2"])
+def test_models_of_the_papers_method(tiny, tmp_path, read_mode):
+    model, banks = tiny.model("gpt2", "bert", "model.routing=true"), [tmp_path / "a.mbc", tmp_path / "b.mbc"]
+    for number, path in enumerate(banks):
+        (tmp_path / f"{number}.txt").write_text(f"Ada won race {number}. " * 30)
+        with open_bank(model, path) as bank:
+            list(ingest(model, bank, [tmp_path / f"{number}.txt"]))
+    with Memory(list(map(on_cluster, banks)), model) as memory, Memory(banks, model) as here:
+        for options in ({}, {"selection": Selection(half_life=30.0)}):
+            assert results(memory, read_mode=read_mode, **options) == results(here, read_mode=read_mode, **options)
+
+
+def test_the_rest_answers_if_an_actor_ends(model, paths):
     shards = Shards(list(map(on_cluster, paths[:3])))
     with shards, Memory(shards, model) as memory, Memory([paths[0], paths[2]], model) as rest:
         memory.ask(QUESTIONS)
@@ -111,7 +120,7 @@ def test_the_rest_answers_if_an_actor_ends(model: Any, paths: list[Path]) -> Non
             memory.search(QUESTIONS)
 
 
-def test_a_machine_that_is_not_there(model: Any, paths: list[Path]) -> None:
+def test_a_machine_that_is_not_there(model, paths):
     with Memory([Path("nowhere:/b.mbc"), on_cluster(paths[0])], model) as memory, Memory(paths[0], model) as here:
         (answer,), (expected,) = memory.ask(QUESTIONS[:1]), here.ask(QUESTIONS[:1])
         assert (answer.missing_banks, memory.missing_banks) == (("nowhere:/b.mbc",),) * 2
@@ -124,7 +133,7 @@ def test_a_machine_that_is_not_there(model: Any, paths: list[Path]) -> None:
         next(iter(Memory(on_cluster(paths[0]), model).add([paths[0]])))
 
 
-def test_changes_are_seen_and_a_snapshot_holds(model: Any, paths: list[Path], tmp_path: Path) -> None:
+def test_changes_are_seen_and_a_snapshot_holds(model, paths, tmp_path):
     (tmp_path / "a.txt").write_text("Hugo won.")
     bank_path = tmp_path / "b.mbc"
     with open_bank(model, bank_path) as bank:
