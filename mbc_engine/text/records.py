@@ -1,6 +1,7 @@
 """Records: groups of `key: value` lines, one below another, that say the same of different things."""
 
 import re
+from collections import Counter
 from itertools import pairwise
 from typing import Final
 
@@ -16,17 +17,24 @@ _FEWEST_KEYS: Final = 2  # that records share
 
 def record_starts(text: str) -> list[int]:
     """Where records begin, each with the line above that names it; only those that share keys with one beside them."""
+    lines = [
+        (line.start(), line[0].strip(" \t#=-*_~>"), entry["key"].lower() if entry else "")
+        for line in _LINE.finditer(text)
+        for entry in [_ENTRY.fullmatch(text, line.start(), line.end())]
+    ]
+    counts = Counter(key for _, _, key in lines if key)
+    # As "Vik: Berth: 3" above "Mast: 9", where a list of terms has several definitions of each.
+    begins_with_name = counts[next(iter(counts), "")] == 1
     records: list[tuple[int, set[str]]] = []
     label: int | None = None
-    for line in _LINE.finditer(text):
-        if entry := _ENTRY.fullmatch(text, line.start(), line.end()):
-            key = entry["key"].lower()
+    for start, words, key in lines:
+        if key and not (begins_with_name and counts[key] == 1):
             if not records or label is not None or key in records[-1][1]:
-                records.append((line.start() if label is None else label, set()))
+                records.append((start if label is None else label, set()))
             records[-1][1].add(key)
             label = None
-        elif words := line[0].strip(" \t#=-*_~>"):
-            label = line.start() if len(words) <= _LONGEST_LABEL and words[-1] not in ".!?," else None
+        elif words:
+            label = start if len(words) <= _LONGEST_LABEL and words[-1] not in ".!?," else None
     alike = [len(keys & others) >= _FEWEST_KEYS for (_, keys), (_, others) in pairwise(records)]
     beside = zip([False, *alike], [*alike, False], strict=True)
     return [start for (start, _), either in zip(records, beside, strict=False) if any(either)]

@@ -20,6 +20,8 @@ def starting(text):
         ("boats:\n  vik:\n    berth: 3\n    mast: 9\n  moss:\n    berth: 5\n    mast: 8", ["vik:", "moss:"]),
         ("[vik]\nberth = 3\nbuilt = 1987\n[moss]\nberth = 5\nbuilt = 1999", ["[vik]", "[moss]"]),
         ("Vik\nBerth: 3\nMast: 9\nA fine boat.\nMoss\nBerth: 5\nMast: 8", ["Vik", "Moss"]),
+        ("Vik: Berth: 3\nMast: 9\nSail: 2\nMoss: Berth: 5\nMast: 8\nSail: 3", ["Vik: Berth: 3", "Moss: Berth: 5"]),
+        ("Boat: Vik\nMast: 9\nNote: old\nBoat: Moss\nMast: 8", ["Boat: Vik", "Boat: Moss"]),
         # A form, whose parts have other keys; lines of one key; a conversation.
         ("Name: Ann\nBorn: 1951\n\nStreet: Quay 3\nTown: Vik", []),
         ("Vik: 3\nMoss: 5\nHaug: 7\n", []),
