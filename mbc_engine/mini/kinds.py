@@ -6,9 +6,10 @@ recognise or do not find is answered like any other question, a "fact", with the
 
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, islice
+from itertools import accumulate, chain, islice
 from typing import Final, Literal, NamedTuple
 
 from mbc_engine.bank.words import stems_of
@@ -19,6 +20,7 @@ from mbc_engine.text.characters import on_one_line
 from mbc_engine.text.dates import is_of_another_time, period_in
 from mbc_engine.text.document import MONTH_NAMES
 from mbc_engine.text.language import canonical_question, word_set
+from mbc_engine.text.records import record_cells
 
 Kind = Literal[
     "fact", "keywords", "list", "step", "steps", "cause", "summary", "mentions", "several", "yes_no", "comparison"
@@ -226,7 +228,15 @@ def _whole_list(kind: Kind, question: str, passages: Sequence[Passage], best: in
     wanted = {stem for stem in content_stems(question) - _GENERIC - _COUNTING if not stem.isdigit()}
     if kind == "steps":
         wanted -= _DOING
-    lists = [(at, entries) for at in order for entries in _lists(passages[at].text)]
+    records = [{key for key, _ in record_cells(passage.text) if key} for passage in passages]
+    keys = Counter(chain.from_iterable(records))
+    # What several passages say under the same keys, of one thing each, is no list.
+    lists = [
+        (at, each)
+        for at in order
+        if not any(keys[key] > 1 for key in records[at])
+        for each in _lists(passages[at].text)
+    ]
     for at, entries in sorted(lists, key=lambda own: kind == "steps" and not _is_numbered(own[1])):
         passage, first, last = passages[at], entries[0].start, entries[-1].end
         before = passage.text[:first].rstrip().rpartition("\n\n")[2]
@@ -321,9 +331,12 @@ _TO_VALUE: Final = re.compile(r"; (?=[^:;\n]{1,80}: )")
 
 
 def _cells(text: str) -> list[list[tuple[str, str]]]:
-    """The rows of a passage that `table_lines` wrote, each cell with its column."""
+    """The rows of a passage that `table_lines` wrote, each cell with its column; or the one record that it is."""
     rows = [[cell.partition(": ")[::2] for cell in _TO_VALUE.split(line)] for line in text.splitlines()]
-    return [row for row in rows if len(row) > 1 and all(value for _, value in row)]
+    return [row for row in [*rows, record_cells(text)] if len(row) > 1 and all(value for _, value in row)]
+
+
+_NAMES: Final = ("name", "title")  # of columns that say what a row is about, if the first does not
 
 
 def _table_column(question: str, passages: Sequence[Passage], best: int | None) -> Reply | None:
@@ -344,15 +357,25 @@ def _table_column(question: str, passages: Sequence[Passage], best: int | None) 
     bound = {stem for stem in stems - asked if stem in values or stem in names}
     items: dict[str, Item] = {}
     for at, row in sorted(rows, key=lambda row: passages[row[0]].place):
-        if not asked or not bound or missing(bound, " ".join(value for _, value in row)):
+        if not asked or missing(bound, " ".join(value for _, value in row)):
             continue
-        value = next((value for column, value in row if asked & stems_of(column)), row[0][1])
+        columns = stems_of(f"{passages[at].context} {row[0][1]} {' '.join(column for column, _ in row)}")
+        if not bound and not (asked <= columns and stems <= asked | _GENERIC):  # "which boats are there?" asks for all
+            continue
+        asked_cells = (value for column, value in row if asked & stems_of(column) and not bound & stems_of(value))
+        value = next(asked_cells, next((value for column, value in row if column.lower() in _NAMES), row[0][1]))
         if not bound & stems_of(value):
             items.setdefault(value, Item(value, at, "; ".join(map(": ".join, row))))
     is_certain = stems <= asked | bound | headers | _GENERIC
-    if not items or (not is_certain and best not in {item.passage for item in items.values()}):
+    if (
+        not items
+        or not (bound or len(items) > 1)
+        or (not is_certain and best not in {item.passage for item in items.values()})
+    ):
         return None
-    return Reply(_joined([*items]), tuple(items.values()), is_certain)
+    is_cut = len(passages) >= LOOKED_AT["list"] and len(items) > len(passages) // 2  # there may be more in others
+    text = "; ".join([*items, "…"]) if is_cut else _joined([*items])
+    return Reply(text, tuple(items.values()), is_certain)
 
 
 _BECAUSE: Final = re.compile(

@@ -127,6 +127,11 @@ def test_answers_from_several_passages() -> None:
     assert reply is not None
     assert [(item.text.strip(), item.passage) for item in reply.items] == [("Bo", 1), ("Ada", 0)]  # the newest first
     assert answer("Which of my notes mention the race?", *texts) == ("1.txt", 1)
+    boats = [f"## {name}\n\n- length: 7 m\n- skipper: {skipper}" for name, skipper in (("Vik", "Ada"), ("Moss", "Bo"))]
+    assert answer("Who are the skippers?", *boats) == ("Ada and Bo", 2)
+    many = [f"## Boat {number}\n\n- length: 7 m\n- skipper: Ann {number}" for number in range(24)]
+    assert str(answer("Who are the skippers?", *many)).count("Ann") == 24
+    assert "; …" in str(answer("Who are the skippers?", *many))
     assert answer("race won", *texts) == ("The race was won by Bo.", 1)
     assert answer("race lost", *texts) is None
     assert search_text("Summarise the news about the race") == "the about the race"

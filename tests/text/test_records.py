@@ -1,6 +1,6 @@
 import pytest
 
-from mbc_engine.text.records import record_starts
+from mbc_engine.text.records import record_cells, record_starts
 
 
 def starting(text):
@@ -31,3 +31,17 @@ def starting(text):
 )
 def test_records_begin_at_their_labels_and_share_keys(text, starts):
     assert starting(text) == starts
+
+
+@pytest.mark.parametrize(
+    ("text", "cells"),
+    [
+        ("## Vik\n\n- Berth: 3\n- **Mast**: 9 m\n", [("", "Vik"), ("Berth", "3"), ("Mast", "9 m")]),
+        ("Boat: Vik\nBerth: 3", [("Boat", "Vik"), ("Berth", "3")]),
+        ("Vik\nBerth: 3\nIt is old.", []),
+        ("Flour: 200 g", []),
+        ("", []),
+    ],
+)
+def test_cells_of_a_record(text, cells):
+    assert record_cells(text) == cells
