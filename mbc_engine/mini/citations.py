@@ -38,6 +38,14 @@ def unsupported(text: str, passages: Sequence[str]) -> tuple[str, ...]:
     return tuple(sentence for sentence in sentences if sentence and not _is_supported(sentence, known))
 
 
+def says(text: str, quotation: str) -> bool:
+    """Whether a written text has most words, and all numbers, of what was found in the passages."""
+    found = words_in(quotation)
+    numbers = {word for word in found if _NUMBER.search(word) or word in _COUNTS}
+    stems = stems_of(" ".join(found - ENGLISH))
+    return numbers <= _spelled(words_in(text)) and len(stems & stems_of(text)) >= _LEAST_SHARED * len(stems)
+
+
 class _Known:
     """The words of a passage, in other spellings too; a month that a date gives as a number has its name."""
 

@@ -11,7 +11,7 @@ from typing import Final
 from mbc_engine.answer import Answer, AskOptions, Source
 from mbc_engine.lm.chat import ChatLM, OnToken, open_chat
 from mbc_engine.lm.packaged import LANGUAGE_MODEL, find_language_model
-from mbc_engine.mini.citations import unsupported
+from mbc_engine.mini.citations import says, unsupported
 
 # The passages that an LM reads, about 1,500 tokens.
 PASSAGES_READ: Final = 6
@@ -94,7 +94,9 @@ class Writer:
         held.release()
         without = unsupported(text, passages)
         written = replace(answer, text=text, extracted=answer.text, written_by=self.name, unsupported=without)
-        return replace(written, tentative=bool(without), items=())
+        is_sure = answer.text is not None and not answer.tentative and not answer.items
+        is_doubtful = bool(without) or (is_sure and not says(text, answer.text or ""))
+        return replace(written, tentative=is_doubtful, items=())
 
     def _rephrased(self, unwritten: Answer, answer: Answer, most: int, on_token: OnToken) -> Answer:
         question, quotation = answer.question[:_LONGEST_QUESTION], (answer.text or "")[:_LONGEST_QUESTION]

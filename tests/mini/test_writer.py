@@ -68,6 +68,11 @@ def test_what_is_not_in_the_passages_is_told(ask):
     assert answer.tentative
 
 
+def test_what_is_not_what_was_found_is_doubted(ask):
+    answer, _ = ask(Scripted("It rained in the north [2]."))
+    assert (answer.unsupported, answer.extracted, answer.tentative) == ((), "Nobody", True)
+
+
 @pytest.mark.parametrize("said", ["NOT FOUND", "Not found.", "NOT FOUND. The passages are about rain.", ""])
 @pytest.mark.parametrize(("perhaps", "text"), [(0.0, "Nobody"), (1.0, None)])
 def test_the_answer_stands_if_the_lm_finds_none(ask, said, perhaps, text):
