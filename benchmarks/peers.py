@@ -1,7 +1,8 @@
 """mbc beside other local memories: the same texts, questions and encoder (MiniLM), each tool by its documented defaults.
 
     python benchmarks/peers.py --data ../shared/data/qa/squad_val.jsonl.xz [--texts 402] [--questions 400]
-        [--tools mbc,txtai,chroma,leann] [--venvs FOLDER]
+        [--tools "mbc search,mbc ask,txtai,chroma,leann"]
+        [--venvs FOLDER]
 
 Data are lines of JSON with `text`, `question` and `answers`. Each tool is installed, at the versions below, into a
 virtual environment of its own in `--venvs`, and runs in processes of its own. Prints a table: how often the text that the
