@@ -48,6 +48,9 @@ _ROW: Final = re.compile(
 )
 
 
+_CELL: Final = re.compile(r"[^\s;](?:[^\n\t ;]| (?! ))*")
+
+
 def split_sentences(text: str) -> list[tuple[int, int]]:
     """Spans (start, end) of the sentences, in order, covering every character that is not white space.
 
@@ -186,21 +189,32 @@ def _halves(start: int, end: int) -> list[tuple[int, int]]:
 
 
 _TABLE: Final = re.compile(
-    rf"^(?!(?:{_ROW.pattern}))(?P<caption>[^\n]{{1,99}}[^\n.!?])\n\n?(?P<rows>(?:(?>{_ROW.pattern})[^\n]*+(?:\n|\Z)){{2,}}+)",
+    rf"^(?:(?!(?:{_ROW.pattern}))(?P<caption>[^\n]{{1,99}}[^\n.!?])\n\n?)?"
+    rf"(?P<rows>(?:(?>{_ROW.pattern})[^\n]*+(?:\n|\Z)){{2,}}+)",
     re.MULTILINE,
 )
+# A first row that names columns, when the others have values.
+_HEADER: Final = re.compile(r"(?P<names>[^\n\d:]{1,99})\n[^\n]*\d")
 
 
 def with_captions(text: str, sections: Sequence[Section]) -> Sequence[Section]:
-    """The sections, and one for each table below a short line that is no sentence, which all its rows must know."""
+    """The sections, and one for each table with a short line above it that is no sentence, or a row of names of columns.
+
+    All its rows must know these.
+    """
     with_tables = list(sections)
     for table in _TABLE.finditer(text):
         start, end = table.span("rows")
         first, last = (bisect_right(sections, at, key=lambda section: section.start) for at in (start, end))
         context = sections[first - 1].context if first else ""
-        caption = table["caption"].strip().rstrip(":")
-        if first == last and caption and caption != context.rpartition(" > ")[2]:
-            with_tables.append(Section(start, f"{context} > {caption}" if context else caption))
+        header = _HEADER.match(text, start)
+        captions = [
+            (table["caption"] or "").strip().rstrip(":"),
+            "; ".join(_CELL.findall(header["names"])) if header else "",
+        ]
+        own = [caption for caption in captions if caption and caption != context.rpartition(" > ")[2]]
+        if first == last and own:
+            with_tables.append(Section(start, " > ".join(filter(None, (context, *own)))))
             if end < len(text):
                 with_tables.append(Section(end, context))
     return sorted(with_tables)

@@ -100,3 +100,11 @@ def test_headings_that_a_chunk_does_not_show_are_named():
     text = "Name a, aged 1.\n\nName b, aged 2."
     sections = [Section(0, "People > First"), Section(text.rindex("Name"), "People > Second")]
     assert chunk(text, words, 99, sections) == [Chunk(text, 0, "People > First; Second")]
+
+
+@pytest.mark.parametrize("gap", ["   ", "\t", "; "])
+def test_rows_know_the_names_of_their_columns(gap):
+    rows = [gap.join(row) for row in (("Boat", "Length", "Berth"), ("Vik", "7 m", "3"), ("Moss", "9 m", "12"))]
+    (table,) = with_captions("Boats of the club\n\n" + "\n".join(rows), [])
+    assert table == Section(19, "Boats of the club > Boat; Length; Berth")
+    assert with_captions("\n".join(rows[1:]), []) == []
