@@ -19,6 +19,7 @@ from mbc_engine.metrics import compare
 from mbc_engine.mini.span_reader import Span
 from mbc_engine.sources import content_stems, sentence_around
 from mbc_engine.text import split_sentences
+from mbc_engine.text.dates import is_of_another_time, period_in
 from mbc_engine.text.document import MONTH_NAMES
 from mbc_engine.text.language import ENGLISH
 
@@ -184,6 +185,12 @@ def _names_in(question: str, passages: Sequence[str]) -> set[str]:
         return stems_of(" ".join(names))
     texts = "\n".join(passages)
     return stems_of(" ".join(_NAME.findall(texts))) - stems_of(" ".join(_LOWER.findall(texts)))
+
+
+def is_of_another(question: str, said: str, day: str | None) -> bool:
+    """Whether a passage, with what is known of it, is of another time than the question, or of another lettered thing."""
+    period = period_in(question)
+    return bool(period and is_of_another_time(period, said, day)) or is_of_another_letter(question, said)
 
 
 def is_of_another_letter(question: str, text: str) -> bool:

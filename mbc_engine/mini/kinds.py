@@ -13,11 +13,11 @@ from itertools import accumulate, chain, islice
 from typing import Final, Literal, NamedTuple
 
 from mbc_engine.bank.words import stems_of
-from mbc_engine.mini.confidence import is_of_another_letter
+from mbc_engine.mini.confidence import is_of_another
 from mbc_engine.sources import content_stems, sentence_around
 from mbc_engine.text import split_sentences
 from mbc_engine.text.characters import on_one_line
-from mbc_engine.text.dates import is_of_another_time, period_in
+from mbc_engine.text.dates import period_in
 from mbc_engine.text.document import MONTH_NAMES
 from mbc_engine.text.language import canonical_question, word_set
 from mbc_engine.text.records import record_cells
@@ -359,9 +359,10 @@ def _table_column(question: str, passages: Sequence[Passage], best: int | None) 
     for at, row in sorted(rows, key=lambda row: passages[row[0]].place):
         if not asked or missing(bound, " ".join(value for _, value in row)):
             continue
-        columns = stems_of(f"{passages[at].context} {row[0][1]} {' '.join(column for column, _ in row)}")
-        if not bound and not (asked <= columns and stems <= asked | _GENERIC):  # "which boats are there?" asks for all
-            continue
+        if not bound:  # "which boats are there?" asks for all
+            columns = stems_of(f"{passages[at].context} {row[0][1]} {' '.join(column for column, _ in row)}")
+            if not (asked <= columns and stems <= asked | _GENERIC):
+                continue
         asked_cells = (value for column, value in row if asked & stems_of(column) and not bound & stems_of(value))
         value = next(asked_cells, next((value for column, value in row if column.lower() in _NAMES), row[0][1]))
         if not bound & stems_of(value):
@@ -609,11 +610,7 @@ def _yes_no(question: str, passages: Sequence[Passage], best: int | None) -> Rep
     """
     wanted = content_stems(question) - _ALLOWING or content_stems(question)
     _, names = _topic(question)
-    period = period_in(question)
-    is_other = [
-        (period and is_of_another_time(period, own.said, own.date)) or is_of_another_letter(question, own.said)
-        for own in passages
-    ]
+    is_other = [is_of_another(question, own.said, own.date) for own in passages]
     sentences = [one for one in _sentences(passages, joins=True) if not is_other[one.passage]]
     lacking = [missing(wanted, sentence.text) for sentence in sentences]
     found: list[tuple[float, int, set[str]]] = []

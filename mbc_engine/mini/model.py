@@ -42,7 +42,7 @@ from mbc_engine.mini.confidence import (
     ANOTHER_TIME,
     choose,
     features,
-    is_of_another_letter,
+    is_of_another,
     label_of,
     probability,
     runner_up,
@@ -56,7 +56,7 @@ from mbc_engine.ranking import Hit
 from mbc_engine.sources import Known, Passages, content_stems, matches, sentence_around
 from mbc_engine.text.characters import on_one_line, readable
 from mbc_engine.text.chunks import Chunker
-from mbc_engine.text.dates import asks_when, is_of_another_time, names_a_time, period_in
+from mbc_engine.text.dates import asks_when, names_a_time
 from mbc_engine.text.language import canonical_question
 
 _FORMAT: Final = "mbc-retriever-reader-1"
@@ -416,9 +416,7 @@ def _in_time(question: str, text: str, known: Known, span: Span | None) -> Span 
     Or if it is no time though one is asked for, or one in a row of a table that has only a name in common with the
     question, as the day when somebody was hired if the question is when they died.
     """
-    period = period_in(question)
-    is_of_another = period and is_of_another_time(period, f"{known.context} {text}", known.date)
-    if span and (is_of_another or is_of_another_letter(question, f"{known.context}\n{text}")):
+    if span and is_of_another(question, f"{known.context}\n{text}", known.date):
         return replace(span, margin=span.margin - ANOTHER_TIME)
     if span and asks_when(question):
         row = sentence_around(text, span.start, span.end)
