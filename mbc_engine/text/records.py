@@ -1,9 +1,12 @@
-"""Records: groups of `key: value` lines, one below another, that say the same of different things."""
+"""Records: groups of `key: value` lines, or paragraphs below a name, that say the same of different things."""
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final
+
+from mbc_engine.text.language import ENGLISH
 
 _LINE: Final = re.compile(r"[^\n\s][^\n]*")
 # "- length: 7.1 m", "**Built**: 1999", "berth = 3", but no utterance and no clause of a sentence.
@@ -14,10 +17,32 @@ _ENTRY: Final = re.compile(
 _MARKS: Final = " \t#=-*_~>"  # of Markdown and rulers, around a label
 _LONGEST_LABEL: Final = 80
 _FEWEST_KEYS: Final = 2  # that records share
+# A paragraph that begins with a name: "Curlew. Length 7.1 m, berth 3.", "**Curlew** - 7.1 m".
+_PARAGRAPH: Final = re.compile(
+    r"(?:\A|(?<=\n\n))[*_]{0,3}[^\W\d_](?:[\w'-]| (?=\w)){1,39}[*_]{0,3}(?:[.:]| [-\u2013\u2014])[*_]{0,3} +"
+    r"(?P<rest>\S[^\n]{0,400})(?=\n\n|\n?\Z)"
+)
+_LOWER: Final = re.compile(r"(?<![\w'-])[a-z]{3,}")
 
 
 def record_starts(text: str) -> list[int]:
-    """Where records begin, each with the line above that names it; only those that share keys with one beside them."""
+    """Where records begin, each with the line above that names it; only those that share keys with one beside them.
+
+    Of paragraphs, the keys are words in lower case.
+    """
+    paragraphs = [
+        (found.start(), {*_LOWER.findall(found["rest"].lower())} - ENGLISH) for found in _PARAGRAPH.finditer(text)
+    ]
+    return sorted({*_alike(_records_of_lines(text)), *_alike(paragraphs)})
+
+
+def _alike(records: Sequence[tuple[int, set[str]]]) -> list[int]:
+    alike = [len(keys & others) >= _FEWEST_KEYS for (_, keys), (_, others) in pairwise(records)]
+    beside = zip([False, *alike], [*alike, False], strict=True)
+    return [start for (start, _), either in zip(records, beside, strict=False) if any(either)]
+
+
+def _records_of_lines(text: str) -> list[tuple[int, set[str]]]:
     lines = [
         (line.start(), line[0].strip(_MARKS), entry["key"].lower() if entry else "")
         for line in _LINE.finditer(text)
@@ -36,9 +61,7 @@ def record_starts(text: str) -> list[int]:
             label = None
         elif words:
             label = start if len(words) <= _LONGEST_LABEL and words[-1] not in ".!?," else None
-    alike = [len(keys & others) >= _FEWEST_KEYS for (_, keys), (_, others) in pairwise(records)]
-    beside = zip([False, *alike], [*alike, False], strict=True)
-    return [start for (start, _), either in zip(records, beside, strict=False) if any(either)]
+    return records
 
 
 def record_cells(text: str) -> list[tuple[str, str]]:

@@ -22,6 +22,11 @@ def starting(text):
         ("Vik\nBerth: 3\nMast: 9\nA fine boat.\nMoss\nBerth: 5\nMast: 8", ["Vik", "Moss"]),
         ("Vik: Berth: 3\nMast: 9\nSail: 2\nMoss: Berth: 5\nMast: 8\nSail: 3", ["Vik: Berth: 3", "Moss: Berth: 5"]),
         ("Boat: Vik\nMast: 9\nNote: old\nBoat: Moss\nMast: 8", ["Boat: Vik", "Boat: Moss"]),
+        (
+            "Boats.\n\nVik. Berth 3, built 1987.\n\nMoss. Built 1999, berth 5.",
+            ["Vik. Berth 3, built 1987.", "Moss. Built 1999, berth 5."],
+        ),
+        ("**Vik** - berth 3, built 1987.\n\n**Moss** - berth 5.\n\n**Haug** - berth 9, built 2003.\n", []),
         # A form, whose parts have other keys; lines of one key; a conversation.
         ("Name: Ann\nBorn: 1951\n\nStreet: Quay 3\nTown: Vik", []),
         ("Vik: 3\nMoss: 5\nHaug: 7\n", []),
