@@ -47,7 +47,9 @@ from mbc_engine.mini.confidence import (
     probability,
     runner_up,
 )
-from mbc_engine.mini.kinds import LOOKED_AT, READ, Passage, Reply, compose, kind_of, missing, search_text
+from mbc_engine.mini.kinds import compose
+from mbc_engine.mini.kinds.forms import LOOKED_AT, READ, kind_of
+from mbc_engine.mini.kinds.passages import Passage, Reply, missing, search_text
 from mbc_engine.mini.retrieval import Address, Scope, by_document
 from mbc_engine.mini.span_reader import Span, SpanReader, load_span_reader
 from mbc_engine.model import Draft, DraftItem, Model

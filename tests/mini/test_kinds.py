@@ -2,7 +2,9 @@
 
 import pytest
 
-from mbc_engine.mini.kinds import Passage, compose, kind_of, search_text
+from mbc_engine.mini.kinds import compose
+from mbc_engine.mini.kinds.forms import kind_of
+from mbc_engine.mini.kinds.passages import Passage, search_text
 
 
 @pytest.mark.parametrize(

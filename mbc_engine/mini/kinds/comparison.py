@@ -1,0 +1,90 @@
+"""Comparisons of two: which has more, or a sentence about each."""
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from mbc_engine.bank.words import stems_of
+from mbc_engine.mini.kinds.forms import BE_OR_DO, COMPARATIVE, CUES
+from mbc_engine.mini.kinds.passages import Item, Passage, Reply, Sentence, has_stem, missing, sentences_of, table_rows
+from mbc_engine.sources import content_stems
+
+_ALTERNATIVES: Final = re.compile(
+    r"\b(?:differences? between|compare) (?P<one>.+?) (?:and|with|to) (?P<other>.+)$"
+    r"|(?:^|[,:] )(?P<left>[^,:]+?),? or (?P<right>[^,:]+)$",
+    re.IGNORECASE,
+)
+
+
+_QUANTITY: Final = re.compile(
+    r"(?<![\w.,])(\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?)(?:[ -]?([^\W\d_]+|[%\u20ac$\u00a3]))?"
+)
+
+
+def compare_two(question: str, passages: Sequence[Passage]) -> Reply | None:
+    """Which of two has more, if the numbers of both stand there in the same unit; else a sentence about each."""
+    match = _ALTERNATIVES.search(question.strip().rstrip("?!. "))
+    if match is None:
+        return None
+    left, right = (match["one"] or match["left"], match["other"] or match["right"])
+    comparative = re.search(COMPARATIVE, question.lower())
+    left = re.sub(rf"^(?:.*?{COMPARATIVE}(?: \w+)? |{BE_OR_DO} )", "", left, flags=re.IGNORECASE)
+    right = re.sub(rf" {COMPARATIVE}.*$", "", right, flags=re.IGNORECASE)
+    own = [content_stems(left) - content_stems(right), content_stems(right) - content_stems(left)]
+    cue, is_larger = CUES[comparative[0]] if comparative else ("", True)
+    shared = (
+        content_stems(question)
+        - content_stems(f"{left} {right}")
+        - (content_stems(comparative[0]) if comparative else set())
+    )
+    sentences = [(one, passages[one.passage].context) for one in sentences_of(passages)]
+    found: list[tuple[Sentence, str]] = []
+    for stems in own:
+        fitting = [
+            (one, context)
+            for one, context in sentences
+            if stems and not missing(stems, f"{context} {one.text}") and missing(stems, context)
+        ]
+        if not fitting:
+            return None
+        found.append(min(fitting, key=lambda own: _unlike(own[0].text, own[1], shared, cue)))
+    items = tuple(Item(one.text, one.passage, one.text) for one, _ in dict.fromkeys(found))
+    numbers = [_quantity(one.text, stems, shared) for (one, _), stems in zip(found, own, strict=True)]
+    lacking = [_unlike(one.text, context, shared - _COMPARING, cue) for one, context in found]
+    is_said = not any(no_cue or (words and not cue) for words, no_cue, _ in lacking)
+    is_said &= bool(comparative or shared - _COMPARING)
+    if comparative and all(numbers) and is_said:
+        (one, unit), (other, other_unit) = (number for number in numbers if number)
+        if unit == other_unit and one != other:
+            return Reply(left if (one > other) == is_larger else right, items, is_certain=True)
+    return Reply(" ".join(item.text for item in items), items, is_said)
+
+
+def _unlike(sentence: str, context: str, shared: set[str], cue: str) -> tuple[int, bool, bool]:
+    """How many of the words that two things share a sentence about one lacks, and whether it lacks cue and number."""
+    return len(missing(shared, f"{context} {sentence}")), not re.search(cue, sentence), not re.search(r"\d", sentence)
+
+
+_COMPARING: Final = stems_of("compare difference differences between")
+
+
+def _quantity(sentence: str, stems: set[str], shared: set[str]) -> tuple[float, str] | None:
+    """The first number after the words with these stems, and its unit; a year has none.
+
+    In a row of a table, the only number, or the only one whose column has a `shared` word, and that column.
+    """
+    if row := next(iter(table_rows(sentence)), None):
+        cells = [(column, number) for column, value in row if (number := _QUANTITY.fullmatch(value))]
+        cells = [cell for cell in cells if shared & stems_of(cell[0])] or cells
+        return (float(cells[0][1][1].replace(",", "")), cells[0][0]) if len(cells) == 1 else None
+    places = [
+        match.end() for match in re.finditer(r"[\w-]+", sentence) if any(has_stem(match[0], stem) for stem in stems)
+    ]
+    number = _QUANTITY.search(sentence, places[0]) if places else None
+    if number is None:
+        return None
+    value = float(number[1].replace(",", ""))
+    is_year = (
+        number[1].isdigit() and 1000 < value < 2100 and re.search(r"\b(?:in|since|of) $", sentence[: number.start()])
+    )
+    return value, "" if is_year else (number[2] or "")

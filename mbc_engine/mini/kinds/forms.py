@@ -1,0 +1,82 @@
+"""Tells the kind of a question by its words, and how many passages each kind takes."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final, Literal
+
+from mbc_engine.text.language import canonical_question, word_set
+
+Kind = Literal[
+    "fact", "keywords", "list", "step", "steps", "cause", "summary", "mentions", "several", "yes_no", "comparison"
+]
+
+
+ORDINALS: Final = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
+NUMBERS: Final = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+ANY_ORDINAL: Final = rf"(?:{'|'.join(ORDINALS)}|last|final|\d+(?:st|nd|rd|th))"
+ANY_NUMBER: Final = rf"(?:\d+|{'|'.join(NUMBERS)})"
+_ASKING: Final = word_set(
+    "who whom whose what which when where why how am are is was were do does did can could may might must should shall "
+    "will would has have had"
+)
+_YOU: Final = r"(?:i|we|you|one)"
+# Words in -s or before a noun that "which" and "what" do not ask for several of.
+_NO_PLURAL: Final = (
+    r"(?:(?:am|is|are|was|were|do|does|did|has|have|had|can|could|may|might|must|should|shall|will|would|the|an?|of|in|on|at|"
+    r"to|for|by|made|this|its|his|us|gas|bus|lens|news|series|happens|causes|makes|means|becomes|comes|costs|takes|says|"
+    r"lets|goes|keeps|gives|holds|needs|looks|works|runs)\b)"
+)
+_PLURAL: Final = rf"(?!{_NO_PLURAL})(?:\w+[^\Wsui]s|people|children|men|women)"
+_NOTES: Final = (
+    r"(?:notes?|files?|documents?|articles?|pages?|papers?|e-?mails?|messages?|letters?|minutes|reports?|news)"
+)
+# Comparatives, each with what the sentence has to speak of, and whether the larger number has it.
+CUES: Final = {
+    **{f"{word}er": (word, True) for word in ("tall", "high", "long", "deep", "fast", "warm", "old", "great", "strong")},
+    "bigger": ("", True), "larger": ("", True), "wider": ("wide", True), "heavier": ("weigh|heavy", True),
+    "older": ("born|built|founded|old", False), "younger": ("born|built|founded", True), "newer": ("built|founded", True),
+    "more": ("", True), "later": ("", True), "less": ("", False), "fewer": ("", False), "smaller": ("", False),
+    "cheaper": ("", False), "lower": ("low|high", False), "earlier": ("", False), "slower": ("", False),
+    "shorter": ("tall|long|short", False), "lighter": ("weigh|light", False), "colder": ("cold", False),
+}  # fmt: skip
+COMPARATIVE: Final = rf"\b(?:{'|'.join(CUES)})\b"
+BE_OR_DO: Final = r"(?:am|is|are|was|were|do|does|did|has|have|had|can|could|may|must|should|shall|will|would)"
+# Tried in this order on the question in lower case, without its question mark.
+_FORMS: Final[Sequence[tuple[Kind, str]]] = (
+    ("mentions", rf"^(?:in )?(?:which|list|show|find|what {_NOTES})\b.*\b{_NOTES} (?:\w+ )?(?:mention|talk|speak|are|is|say|contain|refer|discuss|deal|cover|have|do i have)"),
+    ("summary", rf"^what (?:do|does|did) (?:\w+ ){{0,3}}{_NOTES} (?:\w+ )?(?:say|tell|know|have)\b|^what is (?:known|said|written|new) (?:about|on|of|in|at)\b"),
+    ("summary", r"^what(?: has|'s| is| else)? (?:happened|happens|happening|took place|went on)\b.*\w|^what do (?:i|we|you) (?:know|have) (?:about|on|of)\b"),
+    ("summary", r"^(?:please )?(?:(?:tell|remind) (?:me|us) (?:more |all |something )?(?:about|of|what happened)|summari[sz]e|sum up|describe|outline)\b"),
+    ("summary", r"^(?:please )?(?:give (?:me|us) )?(?:an? |the )?(?:short )?(?:summary|overview|outline) of\b"),
+    ("comparison", rf"^(?=.* or )(?=.*{COMPARATIVE})(?:who|which|what|where|{BE_OR_DO})\b|^(?:compare|what (?:is|are) the differences? between)\b"),
+    ("step", rf"\b{ANY_ORDINAL} step\b|\bstep (?:number |no\. ?)?{ANY_NUMBER}\b"),
+    ("steps", rf"^how (?:to|(?:do|can|should|must|would|could) {_YOU})\b|^(?:what|which|list|show).* (?:steps|instructions)\b"),
+    ("cause", r"^(?:why|how come|for what reason|what (?:is|was|were) the reasons?)\b"),
+    ("list", r"^(?:list|name|enumerate|(?:show|give) me|what are|who are|who were) (?:all (?:of )?)?(?:the|every|my|our|its)\b"),
+    ("list", rf"^what (?:all |else |still )?(?:(?:do|should|must|shall|can) {_YOU} (?:still )?(?:have to |need to )?(?:need|bring|pack|buy|take|wear|do)|(?:needs|has) to be done|is (?:still )?(?:left|open|to do))\b"),
+    ("list", r"^what(?: was| were| is|'s| has been)? (?:added|fixed|changed|removed|deprecated)\b"),
+    ("list", r"^who (?:all |else )?(?:attended|participated|took part|came to|(?:was|were|is|are) (?:all )?(?:present|there|invited|coming|attending|absent))\b"),
+    ("yes_no", rf"^(?!.* or ){BE_OR_DO}(?:n't)? (?!i am|have|has|be)\w+ \w+"),
+    ("several", r"^(?:who|what|where|when) (?:(?:else|ever|just|has|have|was|were|got|did|people|they) )?(?!is\b|are\b|am\b|happen)\w+$"),
+    ("list", rf"^(?:(?:at|in|on|for|from|with|of) )?(?:which|what) (?:(?!{_NO_PLURAL})\w+ ){{0,2}}?{_PLURAL}\b"),
+)  # fmt: skip
+
+
+def kind_of(question: str) -> Kind:
+    """The kind of a question; "fact" unless its words tell another."""
+    text = canonical_question(question)[:-1]
+    for kind, form in _FORMS:
+        match = re.search(form, text)
+        is_name = match and kind == "list" and match[0].rsplit(maxsplit=1)[-1].capitalize() in question.split()[1:]
+        if match and not is_name:  # which Giants player
+            return kind
+    asks = question.rstrip().endswith("?") or not _ASKING.isdisjoint(text.replace("'s", " ").split())
+    return "fact" if asks else "keywords"
+
+
+# How many of the passages found are looked at; the reader has read the first few.
+LOOKED_AT: Final[Mapping[Kind, int]] = {
+    "list": 24, "mentions": 24, "summary": 12, "several": 10, "comparison": 8, "keywords": 6, "yes_no": 6, "cause": 6, "step": 4, "steps": 4
+}  # fmt: skip
+# Of these, the reader reads so many to find an answer in each, if no passage has all: `compose` them as "several".
+READ: Final[Mapping[Kind, int]] = {"several": 10, "list": 8}

@@ -1,0 +1,220 @@
+"""Answers that are lists, or one step of them: lists as they were written, lists in a sentence, columns of tables."""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from itertools import chain
+from typing import Final, NamedTuple
+
+from mbc_engine.bank.words import stems_of
+from mbc_engine.mini.kinds.forms import ANY_NUMBER, ANY_ORDINAL, LOOKED_AT, NUMBERS, ORDINALS, Kind
+from mbc_engine.mini.kinds.passages import GENERIC, NAMED, Item, Passage, Reply, joined, missing, table_rows
+from mbc_engine.sources import content_stems, sentence_around
+from mbc_engine.text import split_sentences
+from mbc_engine.text.characters import on_one_line
+from mbc_engine.text.records import record_cells
+
+# What one does to anything: a list of steps need not say it.
+_DOING: Final = stems_of("make do prepare cook bake get")
+_COUNTING: Final = stems_of(f"{' '.join((*ORDINALS, *NUMBERS))} last final number")
+# A line of a list: a bullet, number or box, and the item.
+_ITEM: Final = re.compile(
+    r"^[ \t]*(?P<mark>(?:[-*•▪◦+\u2013]|\(?\d{1,2}[.)]|[a-z]\)|step \d{1,2}[.:)]?)(?=[ \t])(?:[ \t]+\[(?P<box>[ x])\])?)"
+    r"[ \t]+(?P<text>\S.*)$",
+    re.IGNORECASE,
+)
+_NUMBERED: Final = re.compile(r"\d")
+_TICKED: Final = re.compile(r"\b(?:done|finished|completed?|ticked|checked)\b")
+_UNTICKED: Final = re.compile(r"\b(?:still|needs?|open|left|remaining|to ?do|undone|unfinished|pending|outstanding)\b")
+
+
+class _Entry(NamedTuple):
+    mark: str
+    text: str
+    start: int
+    end: int
+
+
+def _lists(text: str) -> list[list[_Entry]]:
+    """The lists of a passage, an item a line or more."""
+    lists: list[list[_Entry]] = []
+    is_open, start = False, 0
+    for line in text.splitlines(keepends=True):
+        end = start + len(line.rstrip())
+        if item := _ITEM.match(line.rstrip()):
+            entry = _Entry(item["mark"], item["text"], start, end)
+            if is_open:
+                lists[-1].append(entry)
+            else:
+                lists.append([entry])
+            is_open = True
+        elif is_open and line.strip():
+            last = lists[-1][-1]
+            is_open = line[0] in " \t"
+            if is_open:
+                lists[-1][-1] = last._replace(text=f"{last.text} {line.strip()}", end=end)
+        start += len(line)
+    return lists
+
+
+def whole_list(kind: Kind, question: str, passages: Sequence[Passage], best: int | None) -> Reply | None:
+    """The list that the reader's span is in, or else that of which the passage says all words of the question."""
+    order = [*([best] if best is not None else []), *(at for at in range(len(passages)) if at != best)]
+    wanted = {stem for stem in content_stems(question) - GENERIC - _COUNTING if not stem.isdigit()}
+    if kind == "steps":
+        wanted -= _DOING
+    records = [{key for key, _ in record_cells(passage.text) if key} for passage in passages]
+    keys = Counter(chain.from_iterable(records))
+    # What several passages say under the same keys, of one thing each, is no list.
+    lists = [
+        (at, each)
+        for at in order
+        if not any(keys[key] > 1 for key in records[at])
+        for each in _lists(passages[at].text)
+    ]
+    for at, entries in sorted(lists, key=lambda own: kind == "steps" and not _is_numbered(own[1])):
+        passage, first, last = passages[at], entries[0].start, entries[-1].end
+        before = passage.text[:first].rstrip().rpartition("\n\n")[2]
+        title = passage.text.partition("\n")[0] if kind in ("steps", "keywords") else ""
+        is_named = bool(wanted) and not missing(wanted, f"{passage.context} {title} {before}")
+        if kind == "keywords" or len(entries) < 2:  # only if the line above it says so
+            is_list = kind == "keywords" or (kind == "list" and not _is_numbered(entries))
+            is_named = is_named and is_list and not content_stems(question).isdisjoint(stems_of(before))
+        is_in = at == best and passage.span and passage.span[0] < last and passage.span[1] > first
+        if is_named or (is_in and len(entries) > 1):
+            return _listed(kind, question, at, entries, is_certain=is_named)
+    span = passages[best].span if best is not None else None
+    if best is None or span is None:
+        return None
+    if kind == "steps":
+        return Reply(sentence_around(passages[best].text, *span))
+    text, start = passages[best].text, span[0]
+    end = _end_of_list(text, *span)
+    edges = [start, *(edge for match in _SEPARATOR.finditer(text, start, end) for edge in match.span()), end]
+    parts = [text[first:last] for first, last in zip(edges[::2], edges[1::2], strict=True)]
+    if len(parts) < 2:
+        return None
+    sentence = sentence_around(text, *span)
+    items = tuple(Item(on_one_line(part), best, sentence) for part in parts)
+    first_line = text.partition("\n")[0]
+    is_certain = len(items) > 2 and not missing(wanted, f"{passages[best].context} {first_line} {sentence}")
+    return Reply(on_one_line(text[start:end]), items, is_certain)
+
+
+def _is_numbered(entries: Sequence[_Entry]) -> bool:
+    return bool(_NUMBERED.search(entries[0].mark))
+
+
+def _listed(kind: Kind, question: str, at: int, entries: Sequence[_Entry], *, is_certain: bool) -> Reply:
+    is_numbered = kind == "steps" and _is_numbered(entries)
+    if any("[" in entry.mark for entry in entries):
+        if _UNTICKED.search(question.lower()):
+            entries = [entry for entry in entries if "[x]" not in entry.mark.lower()]
+        elif _TICKED.search(question.lower()):
+            entries = [entry for entry in entries if "[x]" in entry.mark.lower()]
+    texts = [f"{entry.mark} {entry.text}" if is_numbered else entry.text for entry in entries]
+    items = tuple(Item(text, at, entry.text) for text, entry in zip(texts, entries, strict=True))
+    return Reply(" ".join(texts) if kind == "steps" else joined(texts), items, is_certain)
+
+
+_SEPARATOR: Final = re.compile(r"(?P<last>,? (?:and|or|as well as) )|[,;] ")
+# A name, with what is said of it in brackets.
+_NAME: Final = re.compile(
+    r"(?:(?:the|an?) )?[A-Z\d][\w.'\u2019&-]*(?: (?:(?:of|the|de|von|van|der) )*[A-Z\d][\w.'\u2019&-]*)*(?: \([^()]*\))?"
+)
+_IN_BRACKETS: Final = re.compile(r" \([^()]*\)")
+_LONGEST_PART: Final = 8  # words
+
+
+def _end_of_list(text: str, start: int, end: int) -> int:
+    """Where the list in a sentence ends that the reader's span begins; `end` if it is whole or none.
+
+    On SQuAD, what stood before the span was seldom a part of the list.
+    """
+    last = next((last for first, last in split_sentences(text) if first <= start < last), end)
+    last -= text[last - 1] in ".!?"
+    are_names = text[start].isupper() or text.startswith("the ", start)
+    said_of = _IN_BRACKETS.match(text, end, last) if are_names else None
+    at, number = said_of.end() if said_of else end, len(own := list(_SEPARATOR.finditer(text, start, end)))
+    if any(separator["last"] for separator in own):
+        return end
+    while separator := _SEPARATOR.match(text, at, last):
+        following = _SEPARATOR.search(text, separator.end(), last)
+        stop = following.start() if following else last
+        if are_names:
+            name = _NAME.match(text, separator.end(), stop)
+            whole, stop = (name.end() == stop, name.end()) if name else (False, at)
+        else:
+            whole = True
+        too_long = len(text[separator.end() : stop].split()) > _LONGEST_PART
+        if stop == at or too_long or not (whole or separator["last"]):
+            return end
+        at, number = stop, number + 1
+        if separator["last"]:
+            return at if number > 1 or are_names else end
+    return at if are_names and number > 1 and at == last else end
+
+
+_NEGATION: Final = re.compile(r"\b(?:not|no|never|without|except|but)\b|n['\u2019]t\b", re.IGNORECASE)
+_NAMES: Final = ("name", "title")  # of columns that say what a row is about, if the first does not
+
+
+def table_column(question: str, passages: Sequence[Passage], best: int | None) -> Reply | None:
+    """The asked-for cells of all rows that have every word of the question that is a value in some row.
+
+    If not all its words are there, the reader's span has to be in one of these rows' passages.
+    """
+    rows = [(at, row) for at, passage in enumerate(passages) for row in table_rows(passage.text)]
+    if not rows or _NEGATION.search(question):
+        return None
+    stems = content_stems(question)
+    headers = stems_of(" ".join(column for _, row in rows for column, _ in row))
+    asked = {stem for stem in stems if stem in headers} or {
+        stem for stem in stems if any(stem in stems_of(passages[at].context) for at, _ in rows)
+    }
+    names = content_stems(" ".join(NAMED.findall(question))) if NAMED.search(question) else set()
+    values = stems_of(" ".join(value for _, row in rows for _, value in row))
+    bound = {stem for stem in stems - asked if stem in values or stem in names}
+    items: dict[str, Item] = {}
+    for at, row in sorted(rows, key=lambda row: passages[row[0]].place):
+        if not asked or missing(bound, " ".join(value for _, value in row)):
+            continue
+        if not bound:  # "which boats are there?" asks for all
+            columns = stems_of(f"{passages[at].context} {row[0][1]} {' '.join(column for column, _ in row)}")
+            if not (asked <= columns and stems <= asked | GENERIC):
+                continue
+        asked_cells = (value for column, value in row if asked & stems_of(column) and not bound & stems_of(value))
+        value = next(asked_cells, next((value for column, value in row if column.lower() in _NAMES), row[0][1]))
+        if not bound & stems_of(value):
+            items.setdefault(value, Item(value, at, "; ".join(map(": ".join, row))))
+    is_certain = stems <= asked | bound | headers | GENERIC
+    if (
+        not items
+        or not (bound or len(items) > 1)
+        or (not is_certain and best not in {item.passage for item in items.values()})
+    ):
+        return None
+    is_cut = len(passages) >= LOOKED_AT["list"] and len(items) > len(passages) // 2  # there may be more in others
+    text = "; ".join([*items, "…"]) if is_cut else joined([*items])
+    return Reply(text, tuple(items.values()), is_certain)
+
+
+_WORDS_OF_NUMBERS: Final = {
+    **{word: at for at, word in enumerate(ORDINALS, 1)},
+    **{word: at for at, word in enumerate(NUMBERS, 1)},
+}
+
+
+def one_step(question: str, passages: Sequence[Passage], best: int | None) -> Reply | None:
+    """One step of the list that the question names."""
+    listed = whole_list("steps", question, passages, best)
+    if listed is None or not listed.items:
+        return None
+    named = re.search(rf"\b({ANY_ORDINAL}) step\b|\bstep (?:number |no\. ?)?({ANY_NUMBER})\b", question.lower())
+    word = (named[1] or named[2]) if named else ""
+    digits = re.match(r"\d+", word)
+    number = int(digits[0]) if digits else _WORDS_OF_NUMBERS.get(word, len(listed.items))
+    if not 1 <= number <= len(listed.items):
+        return None
+    item = listed.items[number - 1]
+    return Reply(item.sentence, (item,), listed.is_certain)

@@ -1,0 +1,153 @@
+"""What answers by rule are made of: passages and their sentences, rows of tables, words; and the reply."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from mbc_engine.bank.words import stems_of
+from mbc_engine.mini.kinds.forms import kind_of
+from mbc_engine.sources import content_stems
+from mbc_engine.text import split_sentences
+from mbc_engine.text.characters import on_one_line
+from mbc_engine.text.records import record_cells
+
+# The nouns for what is in a list, which need not name it.
+GENERIC: Final = stems_of(
+    "items things ingredients steps parts points need bring take list name step attended present participated came"
+)
+
+
+class Passage(NamedTuple):
+    """A chunk that was found, what its document says of it, and the reader's best span in it, if it was read."""
+
+    text: str
+    name: str = ""  # of its document
+    place: int = 0  # in the bank
+    context: str = ""
+    date: str | None = None
+    span: tuple[int, int] | None = None
+    margin: float = 0.0  # of the span over "not here"
+
+    @property
+    def said(self) -> str:
+        """What its document says of it, and its text."""
+        return f"{self.context}\n{self.text}"
+
+
+class Item(NamedTuple):
+    """A part of an answer, the index of its passage, and where it stands there."""
+
+    text: str
+    passage: int
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Reply:
+    """An answer to a question of some kind.
+
+    Attributes:
+        text: None if there is none, whatever the reader found.
+        items: its parts, if there are several.
+        is_certain: whether the words of the question are all there, so that it does not depend on the reader.
+    """
+
+    text: str | None
+    items: tuple[Item, ...] = ()
+    is_certain: bool = False
+
+
+def _is_same(stem: str, other: str) -> bool:
+    """Whether two stems are of one word: resett(ing) and reset."""
+    short, long = sorted((stem, other), key=len)
+    return short == long or (len(short) >= 4 and len(long) - len(short) <= 2 and long.startswith(short))
+
+
+def missing(stems: "frozenset[str] | set[str]", text: str) -> set[str]:
+    """The stems that a text has no word of, in any form."""
+    there = stems_of(text)
+    return {stem for stem in stems if not any(_is_same(stem, other) for other in there)}
+
+
+def joined(texts: Sequence[str]) -> str:
+    """An enumeration with "and" before the last."""
+    separator = "; " if any(", " in text for text in texts) else ", "
+    return f"{separator.join(texts[:-1])} and {texts[-1]}" if len(texts) > 1 else "".join(texts)
+
+
+# A name or number in a question, unless it begins with it.
+NAMED: Final = re.compile(r"(?<!^)\b[A-Z\d][\w'-]*")
+_TO_VALUE: Final = re.compile(r"; (?=[^:;\n]{1,80}: )")
+
+
+def table_rows(text: str) -> list[list[tuple[str, str]]]:
+    """The rows of a passage that `table_lines` wrote, each cell with its column; or the one record that it is."""
+    rows = [[cell.partition(": ")[::2] for cell in _TO_VALUE.split(line)] for line in text.splitlines()]
+    return [row for row in [*rows, record_cells(text)] if len(row) > 1 and all(value for _, value in row)]
+
+
+# What the words of a question name, apart from what it asks.
+_ABOUT: Final = stems_of(
+    "happen happened happening happens tell told remind say says said know known note notes file files document "
+    "documents article articles page pages news new newest latest summary summarise summarize overview outline "
+    "describe mention mentions talk speak contain refer discuss cover deal written took place went list show find "
+    "please everything something anything say else"
+)
+
+
+def search_text(question: str) -> str:
+    """What to search for: of a question for all about something, only what that is."""
+    stems, _ = topic_of(question)
+    if kind_of(question) not in ("summary", "mentions") or not stems:
+        return question
+    return " ".join(
+        word for word in question.split() if not stems.isdisjoint(stems_of(word)) or not stems_of(word) & _ABOUT
+    )
+
+
+def topic_of(question: str) -> tuple[set[str], set[str]]:
+    """The stems of what a question is about, and those of them that are names or numbers."""
+    stems = content_stems(question) - _ABOUT
+    named = " ".join(NAMED.findall(question))
+    return stems, (content_stems(named) & stems if named else set())
+
+
+class Sentence(NamedTuple):
+    """A sentence, the index of its passage, and its number there."""
+
+    passage: int
+    at: int
+    text: str
+
+
+_FEWEST_WORDS: Final = 4
+
+
+def sentences_of(passages: Sequence[Passage], *, joins: bool = False) -> list[Sentence]:
+    """The sentences of passages, without headings, questions and those of a few words.
+
+    If it `joins` these, they belong to what stands beside them on their line, and a question to what answers it.
+    """
+    sentences: list[Sentence] = []
+    for number, passage in enumerate(passages):
+        end = None  # of the last one
+        for at, (first, last) in enumerate(split_sentences(passage.text)):
+            text = on_one_line(passage.text[first:last])
+            before = sentences[-1].text if joins and end is not None and not text.endswith("?") else ""
+            is_beside = before and "\n" not in passage.text[end:first]
+            if before.endswith("?") or (is_beside and (_is_fragment(before) or _is_fragment(text))):
+                sentences[-1] = sentences[-1]._replace(text=f"{before} {text}")
+            else:
+                sentences.append(Sentence(number, at, text))
+            end = last
+    return [sentence for sentence in sentences if not _is_fragment(sentence.text)]
+
+
+def _is_fragment(text: str) -> bool:
+    return len(text.split()) < _FEWEST_WORDS or text.endswith("?")
+
+
+def has_stem(word: str, stem: str) -> bool:
+    """Whether a word is of this stem, in any form."""
+    return any(_is_same(stem, other) for other in stems_of(word))

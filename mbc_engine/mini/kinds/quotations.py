@@ -1,0 +1,147 @@
+"""Answers in the words of the passages: causes, summaries, what mentions something, and an answer from each."""
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import accumulate, islice
+from typing import Final
+
+from mbc_engine.bank.words import stems_of
+from mbc_engine.mini.kinds.passages import (
+    GENERIC,
+    Item,
+    Passage,
+    Reply,
+    joined,
+    missing,
+    sentences_of,
+    table_rows,
+    topic_of,
+)
+from mbc_engine.sources import content_stems, sentence_around
+from mbc_engine.text import split_sentences
+from mbc_engine.text.characters import on_one_line
+from mbc_engine.text.dates import period_in
+from mbc_engine.text.document import MONTH_NAMES
+
+_MOST_SENTENCES, _MOST_QUOTED, _ENOUGH_CHARACTERS = 5, 3, 500
+
+
+_BECAUSE: Final = re.compile(
+    r"\b(?:because(?: of)?|due to|owing to|thanks to|as a result of|in order to|so that|since)\s+", re.IGNORECASE
+)
+_CLAUSE_END: Final = re.compile(r"[;:,]|[.!?](?=\s|$)| \(| [-\u2013\u2014] ")
+
+
+def cause(question: str, passage: Passage) -> Reply | None:
+    """The whole clause after "because" and the like that the reader's span is in.
+
+    If its sentence gives no reason, that of the sentence which says most of what is asked.
+    """
+    if passage.span is None:
+        return None
+    text, (start, end) = passage.text, passage.span
+    first, last = next(((a, b) for a, b in split_sentences(text) if a <= start < b), (start, end))
+    if not _BECAUSE.search(text, first, last):
+        wanted = content_stems(question)
+        reasons = [match for span in split_sentences(text) if (match := _BECAUSE.search(text, *span))]
+        said = {len(missing(wanted, sentence_around(text, *reason.span()))): reason for reason in reasons}
+        if not said or min(said) > min(len(wanted) - 1, len(missing(wanted, text[first:last]))):
+            return None
+        start = end = said[min(said)].end()
+        first, last = next((a, b) for a, b in split_sentences(text) if a <= start <= b)
+    before = [match for match in _BECAUSE.finditer(text, first, last) if match.start() <= start + 1]
+    if not before or _CLAUSE_END.search(text, before[-1].end(), start):
+        return None
+    begin = min(start, before[-1].end())
+    stop = _CLAUSE_END.search(text, end, last)
+    return Reply(on_one_line(text[begin : stop.start() if stop else max(last, end)]))
+
+
+def summary(question: str, passages: Sequence[Passage]) -> Reply | None:
+    """The sentences that say most of what the question is about, from the passages that are about it."""
+    stems, names = topic_of(question)
+    period = period_in(question)
+    if period:
+        stems = {stem for stem in stems if not stem.isdigit() and stem not in _MONTHS}
+    if not stems and not period:
+        return None
+    lacking = {
+        at: missing(stems, own.said)
+        for at, own in enumerate(passages)
+        if period is None or period.is_named_in(f"{own.said} {own.date or ''}")
+    }
+    fewest = min(map(len, lacking.values()), default=len(stems) + 1)
+    if fewest > len(stems) / 2:
+        return None
+    about = [at for at, lacks in lacking.items() if len(lacks) == fewest and not names & lacks]
+    scored = []
+    for sentence in sentences_of(passages):
+        if sentence.passage not in about:
+            continue
+        in_context = len(stems) - len(missing(stems, passages[sentence.passage].context))
+        in_sentence = len(stems) - len(missing(stems, sentence.text))
+        share = (in_sentence + 0.5 * in_context) / max(len(stems), 1)
+        early = 1 / (2 + sentence.at) + 1 / (2 + about.index(sentence.passage))
+        if in_sentence or in_context == len(stems):
+            scored.append((share + early - bool(table_rows(sentence.text)), sentence))
+    best = [sentence for _, sentence in sorted(scored, key=lambda one: -one[0])]
+    lengths = accumulate(len(sentence.text) for sentence in best)
+    enough = 1 + sum(length < _ENOUGH_CHARACTERS for length in lengths)
+    chosen = sorted(best[: max(2, min(enough, _MOST_SENTENCES))])
+    chosen = [one for at, one in enumerate(chosen) if one.text not in {other.text for other in chosen[:at]}]
+    items = tuple(Item(one.text, one.passage, one.text) for one in chosen)
+    return Reply(" ".join(item.text for item in items), items, is_certain=True) if items else None
+
+
+_MONTHS: Final = stems_of(" ".join(MONTH_NAMES))
+
+
+def mentions(question: str, passages: Sequence[Passage]) -> Reply | None:
+    """The documents that have every word of what the question is about, each with the sentence that has most."""
+    items = tuple(Item(passages[at].name, at, sentence) for at, sentence in _with_all(topic_of(question)[0], passages))
+    return Reply(joined([item.text for item in items]), items, is_certain=True) if items else None
+
+
+def keywords(question: str, passages: Sequence[Passage]) -> Reply | None:
+    """The sentences with most of a query's words, from the best documents that have all."""
+    found = islice(_with_all(content_stems(question), passages), _MOST_QUOTED)
+    items = tuple(Item(sentence, at, sentence) for at, sentence in found)
+    return Reply(" ".join(item.text for item in items), items, is_certain=True) if items else None
+
+
+def _with_all(stems: set[str], passages: Sequence[Passage]) -> Iterator[tuple[int, str]]:
+    """The first passage of each document that has all words, with the sentence that has most."""
+    seen = set[str]()
+    for at, passage in enumerate(passages):
+        if not stems or passage.name in seen or missing(stems, passage.said):
+            continue
+        seen.add(passage.name)
+        own = [one.text for one in sentences_of([passage])] or [on_one_line(passage.text)]
+        yield at, min(own, key=lambda text: len(missing(stems, text)))
+
+
+# Of a span over "not here", in a sentence with the words of the question.
+_LEAST_MARGIN: Final = -1.0
+
+
+def several(question: str, passages: Sequence[Passage]) -> Reply | None:
+    """What the reader found in each passage whose sentence has the words of the question; the newest first."""
+    wanted = content_stems(question) - GENERIC
+    found: dict[str, Item] = {}
+    dates = [passage.date for passage in passages]
+    is_dated = len({*dates} - {None}) > 1
+    order = sorted(range(len(passages)), key=lambda at: passages[at].place)
+    if is_dated:
+        order.sort(key=lambda at: dates[at] or "", reverse=True)
+    for at in order:
+        passage = passages[at]
+        if passage.span is None or passage.margin < _LEAST_MARGIN:
+            continue
+        sentence, text = (
+            sentence_around(passage.text, *passage.span),
+            on_one_line(passage.text[slice(*passage.span)]),
+        )
+        if not missing(wanted, sentence):
+            found.setdefault(text.lower().removeprefix("the "), Item(text, at, sentence))
+    items = tuple(found.values())
+    return Reply(joined([item.text for item in items]), items, is_certain=True) if len(items) > 1 else None
