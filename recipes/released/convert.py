@@ -15,14 +15,20 @@ from mbc_engine.paper.builder import build, load_pretrained
 from mbc_engine.paper.checkpoint import save_model
 from mbc_engine.paper.released import OVERRIDES, load_released
 
-parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-parser.add_argument("checkpoint", type=Path)
-parser.add_argument("out", type=Path)
-parser.add_argument("--preset", required=True)
-parser.add_argument("--set", dest="changes", action="append", default=[])
-args = parser.parse_args()
-stored = torch.load(args.checkpoint, map_location="cpu", weights_only=True)
-config = load_preset(args.preset, [*OVERRIDES, *args.changes])
-model = build(config.model, load_pretrained(config.model))
-load_released(model, stored["state_dict"], stored["lora_state_dict"], str(args.checkpoint))
-save_model(model, config, args.out)
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("checkpoint", type=Path)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--preset", required=True)
+    parser.add_argument("--set", dest="changes", action="append", default=[])
+    args = parser.parse_args()
+    stored = torch.load(args.checkpoint, map_location="cpu", weights_only=True)
+    config = load_preset(args.preset, [*OVERRIDES, *args.changes])
+    model = build(config.model, load_pretrained(config.model))
+    load_released(model, stored["state_dict"], stored["lora_state_dict"], str(args.checkpoint))
+    save_model(model, config, args.out)
+
+
+if __name__ == "__main__":
+    main()
