@@ -130,9 +130,14 @@ _NAME: Final = re.compile(r"(?<=[\w,;:)'\u2019] )[A-Z][\w-]*|\b[A-Z][\w-]*(?= [A
 _CAPITALISED: Final = re.compile("[A-Z][a-z]")
 _NAMES: Final = re.compile(r"\b[A-Z][\w-]*(?: [A-Z][\w-]*)*")
 _POSSESSIVE: Final = re.compile(r"['\u2019]s?\b")
-_NUMBER: Final = re.compile(r"\d[\d.,:]*\d|\d")
+_NUMBER: Final = re.compile(r"[^\W\d_]+\d\w*|\d[\d.,:]*\d|\d")  # F31, 1,240, 7
 # Flat b, gate C; "a" is a letter only where nothing follows.
 _LETTERED: Final = re.compile(r"\b([^\W\d_]{3,}) ([b-hj-z]|a(?=\W*$)|[A-HJ-Z])\b")
+# Paper 2, room 14.
+_NUMBERED: Final = re.compile(
+    rf"\b(?!(?:{'|'.join(MONTH_NAMES)})\b)([^\W\d_]{{3,}}) (\d{{1,3}})\b(?![.,:/-]?\w|\s?[%\u20ac$\u00a3])",
+    re.IGNORECASE,
+)
 _LOWER: Final = re.compile(r"\b[a-z][\w-]*")
 _OWNER: Final = re.compile(r"\b(\w+)['\u2019]s? \w")
 _HARDLY: Final = 0.1
@@ -188,13 +193,17 @@ def _names_in(question: str, passages: Sequence[str]) -> set[str]:
 
 
 def is_of_another(question: str, said: str, day: str | None) -> bool:
-    """Whether a passage, with what is known of it, is of another time than the question, or of another lettered thing."""
+    """Whether a passage, with what is known of it, is of another time than the question, or another lettered thing."""
     period = period_in(question)
-    return bool(period and is_of_another_time(period, said, day)) or is_of_another_letter(question, said)
+    return bool(period and is_of_another_time(period, said, day)) or is_of_another_thing(question, said)
 
 
-def is_of_another_letter(question: str, text: str) -> bool:
-    """Whether a text speaks of flat C or gate A, and not of the flat b or gate B that the question names."""
+def is_of_another_thing(question: str, text: str) -> bool:
+    """Whether a text speaks of flat C or paper 2, and not of the flat b or paper 1 that the question names."""
+    for noun, number in _NUMBERED.findall(question):
+        others = re.findall(rf"(?i:\b{noun}) (\d{{1,3}})(?!\w)", text)
+        if noun.lower() not in ENGLISH and others and number not in others:
+            return True
     for noun, letter in _LETTERED.findall(_POSSESSIVE.sub("", question)):
         there = {found.upper() for found in re.findall(rf"(?i:\b{noun}\W{{1,2}})([b-hj-z]|a(?! \w)|[A-HJ-Z])\b", text)}
         if noun not in ENGLISH and there and not re.search(rf"\b{letter.upper()}\b", f"{text} {' '.join(there)}"):

@@ -31,6 +31,18 @@ _RIVALS: Final = 20
 
 # What a span's score loses where its clause or sentence is about other years than the question.
 _ANOTHER_YEAR: Final = 5.0
+# What it loses where the text denies it.
+_DENIAL: Final = 5.0
+_NOT: Final = re.compile(r"\b(?:not|no|never|without|cannot|longer|formerly|instead)\b|n['\u2019]?t\b", re.IGNORECASE)
+_DENIED: Final = re.compile(
+    r"\b(?:no longer|not|never|instead of|rather than) (?:(?:in|at|on|by|for|to|with|the|an?) ){0,2}(?=\w)",
+    re.IGNORECASE,
+)
+_DENYING: Final = re.compile(
+    r" (?:(?:is|are|was|were|has|have|had|does|do|did|will|can|could|would)(?: not|n['\u2019]t)|has no|have no|had no|cannot|"
+    r"can['\u2019]t|won['\u2019]t|no longer)\b",
+    re.IGNORECASE,
+)
 # The width of the products by which pairs of a span's edges are scored.
 PAIR_RANK: Final = 64
 _GAP: Final = re.compile(r"\n\s*\n")  # which no span goes across
@@ -175,6 +187,9 @@ class SpanReader:
         none, scores = self.head.none(states), self.head.scores(states[row.start : -1])
         for start, end in parts_of_other_years(question, text):
             scores[[at for at, (first, _) in enumerate(offsets) if start <= first < end]] -= _ANOTHER_YEAR
+        (firsts, lasts), (begins, ends) = zip(*offsets, strict=True), denied_edges(question, text)
+        scores[np.isin(firsts, begins)] -= _DENIAL
+        scores[:, np.isin(lasts, ends)] -= _DENIAL
         paragraphs = np.searchsorted([gap.start() for gap in _GAP.finditer(text)], [first for first, _ in offsets])
         scores[paragraphs[:, None] != paragraphs] = -np.inf
         flat = scores.reshape(-1)
@@ -202,6 +217,16 @@ class SpanReader:
 def _log_sum_exp(values: NDArray[np.float32]) -> float:
     most = float(values.max())
     return most + math.log(float(np.exp(values - most).sum(dtype=np.float64)))
+
+
+def denied_edges(question: str, text: str) -> tuple[list[int], list[int]]:
+    """Where answers would begin or end that a text denies, as Ann in "no longer Ann, but Bea" and "Ann has no key".
+
+    None if the question has a negation too.
+    """
+    if _NOT.search(question):
+        return [], []
+    return [match.end() for match in _DENIED.finditer(text)], [match.start() for match in _DENYING.finditer(text)]
 
 
 # Lines that are not longer are entries, not parts of a paragraph that was wrapped.

@@ -26,7 +26,7 @@ _DOTTED = re.compile(r"(?:[^\W\d_]{1,2}\.-?)+[^\W\d_]{1,2}")
 
 _ABBREVIATIONS = word_set(
     "mr mrs ms mx dr prof st mt ft sr jr hon rev fr gen adm col maj capt cmdr lt sgt cpl pvt gov sen rep pres supt "
-    "vs cf al etc approx ca est dept univ assn bros inc corp ltd co llc ave blvd rd "
+    "vs cf al etc approx ext tel ca est dept univ assn bros inc corp ltd co llc ave blvd rd "
     "jan feb mar apr jun jul aug sept sep oct nov dec mon tue tues wed thu thurs fri"
 )
 _BEFORE_NUMBERS = word_set("no nos fig figs vol vols pp sec ch art eq op ed nr para")

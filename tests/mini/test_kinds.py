@@ -111,6 +111,9 @@ def test_lists_steps_and_causes(question: str, span: str, text: str, expected: t
         ("What happened at the mill?", "The mill burned down on Sunday. Nobody was hurt. The mill had stood for a century.",
          "The mill burned down on Sunday. The mill had stood for a century."),
         ("What happened on 17 January 2023?", "Sample F17 of January 2023 had -17.8 degrees.", None),
+        ("Are we open?", "If you smell gas, open windows at once and leave.", "If you smell gas, open windows at once and leave."),
+        ("Are dogs allowed on Mondays?", "Mondays: dogs", "Mondays: dogs"),
+        ("What happens if a child is ill?", "A child that is ill stays at home.", None),
         ("What happened in Atlantis?", "The mill burned down on Sunday.", None),
     ],
 )  # fmt: skip

@@ -13,7 +13,7 @@ from safetensors.numpy import load_file, save_file
 from mbc_engine.config import AnswerConfidence, ReaderSettings
 from mbc_engine.errors import ModelError
 from mbc_engine.lm.bert import Bert
-from mbc_engine.mini.span_reader import PAIR_RANK, Span, SpanHead, SpanReader, as_read, load_span_reader
+from mbc_engine.mini.span_reader import PAIR_RANK, Span, SpanHead, SpanReader, as_read, denied_edges, load_span_reader
 from tests.finder import random_head
 
 
@@ -121,6 +121,34 @@ def test_no_span_across_paragraphs(by_word):
 def test_best_span(by_word, begins, ends, none, longest, passage, expected):
     reader, (start, end, margin) = by_word.reader(begins, ends, none=none, longest=longest), expected
     assert find(reader, [QUESTION], [[passage]]) == [Span(passage[start:end], 0, start, end, margin)]
+
+
+@pytest.mark.parametrize(
+    ("question", "text", "begins", "ends"),
+    [
+        ("Who keeps the key?", "It is no longer Ann, who left, but Bea.", ["Ann"], ["It is"]),
+        ("Who has a key?", "Bea has one. Ann doesn't have a key, Cy has no key.", [], ["Ann", "Cy"]),
+        ("Where do we meet?", "We meet in the hall, not in the church.", ["church"], []),
+        ("Who has no key?", "Ann doesn't have a key.", [], []),
+    ],
+)
+def test_what_a_text_denies(question, text, begins, ends):
+    assert denied_edges(question, text) == (
+        [text.index(word) for word in begins],
+        [text.index(word) + len(word) for word in ends],
+    )
+
+
+def test_what_is_denied_is_no_answer(by_word):
+    words = {"ada": 3.0, "hugo": 1.0}
+    for text, found in (
+        ("Not Ada, but Hugo.", "Hugo"),
+        ("Ada has no key. Hugo met.", "Hugo"),
+        ("Ada met Hugo.", "Ada"),
+    ):
+        ((span,),) = by_word.reader(words, words, longest=1).spans(["Who met?"], [[text]])
+        assert span is not None
+        assert span.text == found
 
 
 def test_best_span_of_each_passage(by_word):

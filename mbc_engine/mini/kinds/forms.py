@@ -45,7 +45,7 @@ BE_OR_DO: Final = r"(?:am|is|are|was|were|do|does|did|has|have|had|can|could|may
 _FORMS: Final[Sequence[tuple[Kind, str]]] = (
     ("mentions", rf"^(?:in )?(?:which|list|show|find|what {_NOTES})\b.*\b{_NOTES} (?:\w+ )?(?:mention|talk|speak|are|is|say|contain|refer|discuss|deal|cover|have|do i have)"),
     ("summary", rf"^what (?:do|does|did) (?:\w+ ){{0,3}}{_NOTES} (?:\w+ )?(?:say|tell|know|have)\b|^what is (?:known|said|written|new) (?:about|on|of|in|at)\b"),
-    ("summary", r"^what(?: has|'s| is| else)? (?:happened|happens|happening|took place|went on)\b.*\w|^what do (?:i|we|you) (?:know|have) (?:about|on|of)\b"),
+    ("summary", r"^what(?: has|'s| is| else)? (?:happened|happens|happening|took place|went on)\b(?! (?:if|when)\b).*\w|^what do (?:i|we|you) (?:know|have) (?:about|on|of)\b"),
     ("summary", r"^(?:please )?(?:(?:tell|remind) (?:me|us) (?:more |all |something )?(?:about|of|what happened)|summari[sz]e|sum up|describe|outline)\b"),
     ("summary", r"^(?:please )?(?:give (?:me|us) )?(?:an? |the )?(?:short )?(?:summary|overview|outline) of\b"),
     ("comparison", rf"^(?=.* or )(?=.*{COMPARATIVE})(?:who|which|what|where|{BE_OR_DO})\b|^(?:compare|what (?:is|are) the differences? between)\b"),

@@ -145,7 +145,7 @@ def sentences_of(passages: Sequence[Passage], *, joins: bool = False) -> list[Se
 
 
 def _is_fragment(text: str) -> bool:
-    return len(text.split()) < _FEWEST_WORDS or text.endswith("?")
+    return (len(text.split()) < _FEWEST_WORDS and ": " not in text) or text.endswith("?")
 
 
 def has_stem(word: str, stem: str) -> bool:

@@ -25,6 +25,7 @@ _CLAUSE: Final = re.compile(
 )
 _PAST, _PRESENT = re.compile(r"\b(?:was|were|had|did)\b"), re.compile(r"^(?:am|is|are|do|does|has|have|can|may)\b")
 _ENOUGH: Final = 2 / 3  # of the words of a question
+_FEWEST_ASKED: Final = 2  # "open windows" does not answer "are we open?"
 _ALLOWING: Final = stems_of("allowed permitted possible okay able take bring use")
 # An answer to a question in a text, and a cell of a table.
 _SAID: Final = re.compile(r"\?\W+(?:[^?.:]{1,40}: )?(yes|no)\b", re.IGNORECASE)
@@ -82,7 +83,12 @@ def _verdict(question: str, sentence: str) -> Literal["Yes", "No"] | None:
         for stem in content_stems(word)
         if stem in content_stems(question)
     ]
-    if "?" in sentence or _NOT.search(asked) or (_PRESENT.match(asked) and _PAST.search(sentence)):
+    if (
+        len(order) < _FEWEST_ASKED
+        or "?" in sentence
+        or _NOT.search(asked)
+        or (_PRESENT.match(asked) and _PAST.search(sentence))
+    ):
         return None
     edges = [0, *(edge for match in _CLAUSE.finditer(sentence) for edge in match.span()), len(sentence)]
     for start, end in zip(edges[::2], edges[1::2], strict=True):
