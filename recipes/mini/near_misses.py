@@ -7,9 +7,12 @@ has the new word beside most of the question's other words.
 
 import random
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cache
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cache, partial
 from typing import Final
+
+from reader_data import Row
 
 from mbc_engine.bank import words
 from mbc_engine.text import split_sentences
@@ -20,6 +23,7 @@ _MONTHS: Final = "|".join(rf"{month[:3]}(?:{month[3:]}|t)?" for month in MONTH_N
 _NAME: Final = re.compile(rf"(?<=[a-z,;] )(?!(?:{_MONTHS})\b)[A-Z][\w'-]*[a-z](?: [A-Z][\w'-]*[a-z])*")
 _YEAR: Final = re.compile(r"\b(?:1[5-9]|20)\d\d\b")
 _NUMBER: Final = re.compile(r"\b\d{1,3}\b")
+_TIMES: Final = re.compile(r"(?i)\b(?:from|since|until|between|before|after|during|by)\b")
 # What is asked for in place of each other, in either direction.
 _OPPOSITES: Final = [
     "tall/wide",
@@ -126,14 +130,21 @@ _OPPOSITES: Final = [
     "monday/saturday",
     "tuesday/sunday",
 ]
-_SWAPS: Final = dict(pair.split("/") for pair in _OPPOSITES) | dict(pair.split("/")[::-1] for pair in _OPPOSITES)
 _RELATIVES: Final = ("sister", "successor", "mother", "manager", "predecessor", "rival", "lawyer", "neighbour")
+# Readers are trained with every second of these, so that their readings show what they make of others.
+_TRAINED: Final = 2
+# The shares of training questions that are changed; whose paragraph is; and that are changed with their paragraph.
+_QUESTION, _PARAGRAPH, _BOTH = 0.22, 0.06, 0.10
 _CONDITIONS: Final = ("in {year}", "in {place}", "during the winter", "by night", "for children", "on Sundays")
 # Of the words of a question besides the new one, in one paragraph with it.
 _MOST_SHARED: Final = 0.6
+# Of the changed questions, those about another name of their paragraph.
+_ANOTHER_SENTENCE: Final = 0.3
 
 
-def near_miss(question: str, text: str, names: Sequence[str], texts: Iterable[str], seed: int) -> str | None:
+def near_miss(
+    question: str, text: str, names: Sequence[str], texts: Iterable[str], seed: int, *, trained: bool = False
+) -> str | None:
     """A changed question, or None if no rule changes it.
 
     Args:
@@ -142,10 +153,14 @@ def near_miss(question: str, text: str, names: Sequence[str], texts: Iterable[st
         names: that others ask about.
         texts: all paragraphs of the memory.
         seed: of the choice.
+        trained: whether to train a reader on it, and not to collect what one reads.
     """
     chooser = random.Random(f"{seed} {question}")
+    begin = 0 if trained else 1
     rules: list[Callable[..., Iterator[tuple[str, str]]]] = [_another_name, _another_name, _another_number]
-    rules += [_another_relation, _another_relation, _a_relative, _a_condition]
+    relation = partial(_another_relation, swaps=_swaps(_OPPOSITES[begin::_TRAINED]))
+    rules += [relation, relation, partial(_a_relative, relatives=_RELATIVES[begin::_TRAINED])]
+    rules += [] if trained else [_a_condition]
     chooser.shuffle(rules)
     for rule in rules:
         changes = list(rule(question, text, names, chooser))
@@ -173,6 +188,74 @@ def of_another_sentence(question: str, text: str, golds: Sequence[str], seed: in
     name = chooser.choice(names)
     other = chooser.choice([candidate for candidate in others if len(candidate.split()) == len(name.split())] or others)
     return question.replace(name, other.lower() if name.islower() else other)
+
+
+def names_after(questions: Iterable[str]) -> dict[str, list[str]]:
+    """Names of others for each word that one follows, since those after "in" and "did" are of different kinds."""
+    found: dict[str, set[str]] = {}
+    for question in questions:
+        for word, name in _words_before_names(question):
+            found.setdefault(word, set()).add(name)
+    return {word: sorted(names) for word, names in found.items()}
+
+
+def _words_before_names(question: str) -> list[tuple[str, str]]:
+    return [(question[: match.start()].rsplit(maxsplit=1)[-1].lower(), match[0]) for match in _NAME.finditer(question)]
+
+
+def contrast(row: Row, names: Mapping[str, Sequence[str]], seed: int) -> Row:
+    """A question to train a reader on: as it is, or changed.
+
+    Of some, the question is changed so that its paragraph does not answer it; of some, a name or number that it shares
+    with its paragraph is changed there. So that neither betrays itself, it is changed in both of others, which are
+    answered as before.
+    """
+    chooser = random.Random(f"{seed} {row.question} {row.text}")
+    drawn = chooser.random()
+    if not row.answers or drawn >= _QUESTION + _PARAGRAPH + _BOTH:
+        return row
+    alike = sorted({name for word, _ in _words_before_names(row.question) for name in names[word]})
+    if drawn < _QUESTION:
+        changed = None
+        if chooser.random() < _ANOTHER_SENTENCE:
+            changed = of_another_sentence(row.question, row.text, row.answers, seed)
+            new = stems_of(changed or "") - stems_of(row.question)
+            sentences = [row.text[start:end] for start, end in split_sentences(row.text)]
+            if changed and _may_be_answered(changed, new, sentences):
+                changed = None
+        changed = changed or near_miss(row.question, row.text, alike, [row.text], seed, trained=True)
+        return row if changed is None else replace(row, question=changed, answers=())
+    is_answered = drawn >= _QUESTION + _PARAGRAPH
+    if (both := _in_both(row, alike, chooser, years=is_answered or not _TIMES.search(row.question))) is None:
+        return row
+    question, text = both
+    return replace(row, text=text, question=question) if is_answered else replace(row, text=text, answers=())
+
+
+def _in_both(row: Row, names: Sequence[str], chooser: random.Random, *, years: bool) -> tuple[str, str] | None:
+    """Question and paragraph with another name or year in both, which is in no answer; None if they share none."""
+    golds = stems_of(" ".join(row.answers))
+    shared = [
+        *(name for name in _NAME.findall(row.question) if name in row.text),
+        *(year for year in _YEAR.findall(row.question) if years and year in row.text),
+    ]
+    shared = [name for name in shared if stems_of(name) and stems_of(name).isdisjoint(golds)]
+    if not shared:
+        return None
+    old = chooser.choice(shared)
+    if old.isdigit():
+        new = str(int(old) + chooser.choice((-40, -17, -5, -2, 3, 4, 12, 30)))
+    else:
+        names = [name for name in names if len(name.split()) == len(old.split()) and name not in row.text]
+        if not names:
+            return None
+        new = chooser.choice(names)
+    if stems_of(new) & (stems_of(row.text) | stems_of(row.question)):
+        return None
+    texts = [row.question, row.text]
+    for before, after in zip(old.split(), new.split(), strict=True):
+        texts = [re.sub(rf"\b{re.escape(before)}\b", after, text) for text in texts]
+    return texts[0], texts[1]
 
 
 def names_in(questions: Iterable[str]) -> list[str]:
@@ -205,22 +288,34 @@ def _another_name(question: str, text: str, names: Sequence[str], chooser: rando
 
 
 def _another_number(question: str, text: str, _: Sequence[str], chooser: random.Random) -> Iterator[tuple[str, str]]:
+    years = _YEAR.findall(question)
+    if len(years) > 1 or (years and _TIMES.search(question)):  # a year nearby may be of the same time
+        shift = chooser.choice((-1, 1)) * chooser.randint(30, 70)
+        if not any(str(int(year) + shift) in text for year in years):
+            yield _YEAR.sub(lambda year: str(int(year[0]) + shift), question), str(int(years[0]) + shift)
+        return
     for match in [*_YEAR.finditer(question), *_NUMBER.finditer(question)]:
         other = str(int(match[0]) + chooser.choice((-11, -4, -2, -1, 1, 2, 5, 10)))
         if not re.search(rf"\b{other}\b", text):
             yield question[: match.start()] + other + question[match.end() :], other
 
 
-def _another_relation(question: str, *_: object) -> Iterator[tuple[str, str]]:
+def _swaps(pairs: Sequence[str]) -> dict[str, str]:
+    return dict(pair.split("/") for pair in pairs) | dict(pair.split("/")[::-1] for pair in pairs)
+
+
+def _another_relation(question: str, *_: object, swaps: dict[str, str]) -> Iterator[tuple[str, str]]:
     for match in re.finditer(r"\w+", question):
-        if other := _SWAPS.get(match[0].lower()):
+        if other := swaps.get(match[0].lower()):
             yield question[: match.start()] + other + question[match.end() :], other
 
 
-def _a_relative(question: str, text: str, _: Sequence[str], chooser: random.Random) -> Iterator[tuple[str, str]]:
+def _a_relative(
+    question: str, text: str, _: Sequence[str], chooser: random.Random, relatives: Sequence[str]
+) -> Iterator[tuple[str, str]]:
     for name in _names_of(question, text):
         if f"{name}'s" not in question and len(name.split()) > 1:
-            relative = chooser.choice(_RELATIVES)
+            relative = chooser.choice(relatives)
             yield question.replace(name, f"{name}'s {relative}"), relative
 
 

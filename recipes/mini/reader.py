@@ -21,6 +21,7 @@ import numpy as np
 import torch
 from encoder import ENCODER
 from low_rank import add_low_rank
+from near_misses import contrast, names_after
 from options import begin, mini_settings, stage_parser
 from reader_data import Example, Row, Stage, Tokens, WrongPassages, batches, examples, is_held_out, read_rows
 from safetensors import safe_open
@@ -30,7 +31,7 @@ from transformers import PreTrainedTokenizerBase
 
 from mbc_engine.config import ReaderSettings
 from mbc_engine.lm.encoders import Encoder, load_encoder
-from mbc_engine.lm.pretrained import write_tensors
+from mbc_engine.lm.pretrained import is_fast_in_bf16, write_tensors
 from mbc_engine.metrics import compare
 from mbc_engine.mini.model import reader_of
 from mbc_engine.mini.span_reader import PAIR_RANK, SpanReader, load_span_reader
@@ -55,6 +56,8 @@ CURRICULUM = (
         224,
     ),
 )
+# What a reader is trained on once more with `--near-misses`.
+NEAR_MISSES = Stage((*CURRICULUM[-1].sets, "timeqa_human", "archivalqa_like"), 224)
 
 
 class TrainedReader(nn.Module):
@@ -162,21 +165,26 @@ def prepare(
 ) -> tuple[list[list[Example]], list[Row]]:
     """The batches in training order, and held-out questions."""
     started = time.monotonic()
-    names = sorted({name for stage in CURRICULUM for name in stage.sets})
-    every = [row for name in names for row in read_rows(args.data, name)]
+    stages = [NEAR_MISSES] if args.near_misses else CURRICULUM[-1:] if args.start else CURRICULUM
+    first = args.seed + len(CURRICULUM) - len(stages)
+    every = [
+        row for name in sorted({name for stage in stages for name in stage.sets}) for row in read_rows(args.data, name)
+    ]
     held_out = [row for row in every if is_held_out(row)]
     asked = {row.question for row in held_out}  # some questions are in two sets
     rows = [row for row in every if row.question not in asked]
+    if args.near_misses:
+        rows = random.Random(first).sample(rows, round(args.share * len(rows)))
+        names = names_after(row.question for row in rows)
+        rows = [contrast(row, names, first) for row in rows]
     tokens = Tokens(tokenizer, rows)
     wrong = WrongPassages(load_encoder(ENCODER, device=args.device), tokens, rows, args.out / "vectors.safetensors")
     plan: list[list[Example]] = []
-    for number, stage in enumerate(CURRICULUM):
-        if args.start and number + 1 < len(CURRICULUM):
-            continue
-        seed = args.seed + number
+    for seed, stage in enumerate(stages, first):
         chosen = [row for name in stage.sets for row in rows if row.source == name]
+        share = 1.0 if args.near_misses else args.share * stage.share
         items = examples(
-            random.Random(seed).sample(chosen, round(args.share * stage.share * len(chosen))),
+            random.Random(seed).sample(chosen, round(share * len(chosen))),
             tokens,
             wrong,
             longest=stage.longest,
@@ -188,13 +196,12 @@ def prepare(
         total = sum(item.length for item in items)
         none = sum(not item.golds for item in items) / max(1, len(items))
         print(
-            f"stage {number + 1}: {len(items):,} questions, {none:.0%} without an answer, {total:,} tokens, "
-            f"{len(cuts):,} batches",
+            f"{len(items):,} questions, {none:.0%} without an answer, {total:,} tokens, {len(cuts):,} batches",
             flush=True,
         )
         plan += cuts
     print(f"prepared in {time.monotonic() - started:.0f} s", flush=True)
-    chosen = [row for row in held_out if row.source in CURRICULUM[-1].sets[:2]]
+    chosen = [row for row in held_out if row.source in CURRICULUM[-1].sets[:2] and row.answers]
     return plan, random.Random(0).sample(chosen, min(len(chosen), 400))
 
 
@@ -281,6 +288,7 @@ def main() -> None:
     parser.add_argument(
         "--start", type=Path, help="folder of a reader to train further, with the last stage; the mean of both is kept"
     )
+    parser.add_argument("--near-misses", action="store_true", help="train it on questions that are nearly answered")
     parser.add_argument("--learning-rate", type=float, default=1e-3)
     parser.add_argument("--warmup", type=int, default=100)
     parser.add_argument("--batch", type=int, default=2048, help="tokens in a batch, padding included")
@@ -302,11 +310,12 @@ def main() -> None:
     reader = TrainedReader(encoder, settings.longest)
     if args.start:
         start_from(reader, args.start)
+    precision = torch.bfloat16 if args.device != "cpu" or is_fast_in_bf16() else torch.float32
     for module in reader.modules():
         if isinstance(module, nn.Dropout):
             module.p = 0.0
         elif isinstance(module, nn.Embedding | nn.LayerNorm):
-            module.to(torch.bfloat16)  # trained parameters, and the weights that they change, keep their precision
+            module.to(precision)  # trained parameters, and the weights that they change, keep theirs
     learn(reader.to(args.device).train(), plan, held_out, settings, args)
     if args.start:
         meet(reader, args.start)
