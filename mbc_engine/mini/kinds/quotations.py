@@ -27,7 +27,7 @@ _MOST_SENTENCES, _MOST_QUOTED, _ENOUGH_CHARACTERS = 5, 3, 500
 
 
 _BECAUSE: Final = re.compile(
-    r"\b(?:because(?: of)?|due to|owing to|thanks to|as a result of|in order to|so that|caused by|since)\s+",
+    r"\b(?:because(?: of)?|due to|owing to|thanks to|as a result of|in order to|so that|since)\s+",
     re.IGNORECASE,
 )
 _CLAUSE_END: Final = re.compile(r"[;:,]|[.!?](?=\s|$)| \(| [-\u2013\u2014] ")
