@@ -27,6 +27,7 @@ from torch import Tensor
 
 from mbc_engine.lm.bert import Floats
 from mbc_engine.lm.encoders import Encoder, load_encoder, mean_pooled
+from mbc_engine.lm.pretrained import is_fast_in_bf16
 from mbc_engine.mini.retrieval import Address
 
 QA_SETS = ("squad_train_part", "archivalqa_like", "squadshifts_reddit", "squadshifts_amazon")
@@ -104,7 +105,8 @@ class Vectors:
             count = max(1, tokens // len(ids[order[0]]))
             rows, order = order[:count], order[count:]
             batch = tokenizer.pad({"input_ids": [ids[row] for row in rows]}, return_tensors="pt").to(self.device)
-            with torch.autocast(self.device, torch.bfloat16):
+            is_fast = self.device != "cpu" or is_fast_in_bf16()
+            with torch.autocast(self.device, torch.bfloat16, enabled=is_fast):
                 states = model(**batch).last_hidden_state
             vectors[rows] = mean_pooled(states.float(), batch["attention_mask"])
         return vectors
