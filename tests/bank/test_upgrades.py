@@ -79,6 +79,12 @@ def test_old_bank_opens_with_the_same_content(name, tmp_path, *, read_only):
         assert again.header.signature == signature
 
 
+# Which earlier versions left out as too common.
+NOT_INDEXED = set(
+    word_numbers("1 2 3 4 5 one two three four first second north south american british european french")
+)
+
+
 @pytest.mark.parametrize("name", [name for name in OLD if "bare" not in name])
 def test_words_are_indexed_anew(name, tmp_path):
     """Their numbers had fewer bits, so where only a language model has the words, others may be found with them."""
@@ -87,6 +93,8 @@ def test_words_are_indexed_anew(name, tmp_path):
         numbers = word_numbers(" ".join(text for text in texts if "lm" not in name or text.isascii()))
         for number, chunks in zip(numbers, bank.chunks_with(numbers), strict=True):
             expected = [at for at, text in enumerate(texts) if number in word_numbers(text)]
+            if "lm" in name and number in NOT_INDEXED:
+                continue
             if "lm" in name:
                 assert set(chunks.tolist()) >= {at for at in expected if texts[at].isascii()}
             else:
