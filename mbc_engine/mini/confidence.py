@@ -193,7 +193,7 @@ def _names_in(question: str, passages: Sequence[str]) -> set[str]:
 
 
 def is_of_another(question: str, said: str, day: str | None) -> bool:
-    """Whether a passage, with what is known of it, is of another time than the question, or another lettered thing."""
+    """Whether a passage, with what is known of it, is of another time than the question, or another numbered thing."""
     period = period_in(question)
     return bool(period and is_of_another_time(period, said, day)) or is_of_another_thing(question, said)
 

@@ -222,7 +222,7 @@ def _log_sum_exp(values: NDArray[np.float32]) -> float:
 def denied_edges(question: str, text: str) -> tuple[list[int], list[int]]:
     """Where answers would begin or end that a text denies, as Ann in "no longer Ann, but Bea" and "Ann has no key".
 
-    None if the question has a negation too.
+    Empty if the question has a negation too.
     """
     if _NOT.search(question):
         return [], []

@@ -22,16 +22,16 @@ _PARAGRAPH: Final = re.compile(
     r"(?:\A|(?<=\n\n))[*_]{0,3}[^\W\d_](?:[\w'-]| (?=\w)){1,39}[*_]{0,3}(?:[.:]| [-\u2013\u2014])[*_]{0,3} +"
     r"(?P<rest>\S[^\n]{0,400})(?=\n\n|\n?\Z)"
 )
-_LOWER: Final = re.compile(r"(?<![\w'-])[a-z]{3,}")
+_KEY_WORD: Final = re.compile(r"(?<![\w'-])[a-z]{3,}")
 
 
 def record_starts(text: str) -> list[int]:
     """Where records begin, each with the line above that names it; only those that share keys with one beside them.
 
-    Of paragraphs, the keys are words in lower case.
+    The keys of a paragraph are its words, but function words.
     """
     paragraphs = [
-        (found.start(), {*_LOWER.findall(found["rest"].lower())} - ENGLISH) for found in _PARAGRAPH.finditer(text)
+        (found.start(), {*_KEY_WORD.findall(found["rest"].lower())} - ENGLISH) for found in _PARAGRAPH.finditer(text)
     ]
     return sorted({*_alike(_records_of_lines(text)), *_alike(paragraphs)})
 

@@ -63,7 +63,7 @@ def common_words(data: Path, seed: int) -> list[str]:
 
 
 def names(lines: Sequence[str]) -> set[str]:
-    """Words that are capitalised wherever they stand."""
+    """Words that are mostly capitalised, even within a sentence."""
     inner = Counter(word for line in lines for word in _INNER_WORD.findall(line))
     counts: Counter[str] = Counter()
     for word, count in inner.items():

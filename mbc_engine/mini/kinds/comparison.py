@@ -14,8 +14,6 @@ _ALTERNATIVES: Final = re.compile(
     r"|(?:^|[,:] )(?P<left>[^,:]+?),? or (?P<right>[^,:]+)$",
     re.IGNORECASE,
 )
-
-
 _QUANTITY: Final = re.compile(
     r"(?<![\w.,])(\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?)(?:[ -]?([^\W\d_]+|[%\u20ac$\u00a3]))?"
 )

@@ -10,7 +10,6 @@ Kind = Literal[
     "fact", "keywords", "list", "step", "steps", "cause", "summary", "mentions", "several", "yes_no", "comparison"
 ]
 
-
 ORDINALS: Final = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
 NUMBERS: Final = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 ANY_ORDINAL: Final = rf"(?:{'|'.join(ORDINALS)}|last|final|\d+(?:st|nd|rd|th))"

@@ -24,8 +24,6 @@ from mbc_engine.text.dates import period_in
 from mbc_engine.text.document import MONTH_NAMES
 
 _MOST_SENTENCES, _MOST_QUOTED, _ENOUGH_CHARACTERS = 5, 3, 500
-
-
 _BECAUSE: Final = re.compile(
     r"\b(?:because(?: of)?|due to|owing to|thanks to|as a result of|in order to|so that|since)\s+",
     re.IGNORECASE,
