@@ -123,7 +123,7 @@ def chunk(
     """Pack whole sentences into chunks of at most `max_tokens` tokens, in order, losing nothing but white space.
 
     A section begins a new chunk unless the last one is tiny and no row of a table, and so does every further row and
-    record: these are so alike that of several in a chunk none is found, or another is read. A longer sentence is cut
+    record, and what follows a table: these are so alike that of several in a chunk none is found, or another is read. A longer sentence is cut
     between words, a longer word between characters, a longer character not at all.
     `count_tokens` must not count special tokens; joining texts by white space must not raise their total.
     """
@@ -228,9 +228,10 @@ def _packed(
         following = bisect_right(starts, start, lo=at)
         is_section, at = following > at, following
         is_apart = (is_section and room <= most_left) or start in records
-        if not packed or "\n" in text[packed[-1][1] : start]:
+        gap = text[packed[-1][1] : start] if packed else "\n"
+        if "\n" in gap:
             was_row, is_row = is_row, _ROW.match(text, start, end) is not None
-            is_apart = is_apart or (was_row and (is_row or is_section))
+            is_apart = is_apart or (was_row and (is_row or is_section or gap.count("\n") > 1))
         # Parts of one word stay apart: without white space between them their counts need not add up.
         if packed and tokens <= room and packed[-1][1] < start and not is_apart:
             packed[-1] = (packed[-1][0], end)

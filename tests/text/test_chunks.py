@@ -42,6 +42,7 @@ def test_rows_of_a_table_are_apart():
     rows = ["Town: Vik; Boats: 3", "Town: Moss; Boats: 5. Rented.", "Town: Bodø; Boats: none"]
     text = "\n".join(["Boats by town", *rows, "As of May."])
     assert chunk(text, words, 50) == [f"Boats by town\n{rows[0]}", rows[1], f"{rows[2]}\nAs of May."]
+    assert chunk(text.replace("\nAs of", "\n\nAs of"), words, 50)[2:] == [rows[2], "As of May."]
     last = Section(text.index("As of"), "Source")
     assert [own.text for own in documents.chunk(text, words, 50, [last])][2:] == [rows[2], "As of May."]
     small = [row.lower() for row in rows]
