@@ -277,11 +277,23 @@ MONTH_NAMES = (
     *("July", "August", "September", "October", "November", "December"),
 )
 _BETWEEN = r"[-_. ]?"
-# "2024-03-12", "20240312", "12.03.2024" and "2024-03", not within longer numbers.
+_MONTH_IN_NAME = "|".join(f"{name[:3]}(?:{name[3:]})?" for name in MONTH_NAMES).replace(
+    "(?:tember)?", "(?:t(?:ember)?)?"
+)
+_APART = "[-_., ]{0,2}"
+_DAY_IN_NAME = rf"(?<!\d)(?P<day>\d\d?)(?:st|nd|rd|th)?{_APART}"
+# "2024-03-12", "20240312", "12.03.2024", "12 March 2024", "12mar24", "March 12 2024", "2024-03" and "March 2024", not
+# within longer numbers or words.
 _DATES_IN_NAMES = (
     re.compile(rf"(?<!\d)(?P<year>(?:19|20)\d\d)(?P<by>{_BETWEEN})(?P<month>\d\d)(?P=by)(?P<day>\d\d)(?!\d)"),
     re.compile(r"(?<![\d.])(?P<day>\d\d?)\.(?P<month>\d\d?)\.(?P<year>(?:19|20)\d\d)(?!\d)"),
+    re.compile(rf"{_DAY_IN_NAME}(?P<month>{_MONTH_IN_NAME}){_APART}(?P<year>(?:19|20)?\d\d)(?!\d)", re.IGNORECASE),
+    re.compile(
+        rf"(?<![^\W_])(?P<month>{_MONTH_IN_NAME}){_APART}{_DAY_IN_NAME}(?P<year>(?:19|20)\d\d)(?!\d)",
+        re.IGNORECASE,
+    ),
     re.compile(r"(?<!\d)(?P<year>(?:19|20)\d\d)[-_.](?P<month>0[1-9]|1[0-2])(?![-_.]?\d)"),
+    re.compile(rf"(?<![^\W_])(?P<month>{_MONTH_IN_NAME}){_APART}(?P<year>(?:19|20)\d\d)(?!\d)", re.IGNORECASE),
 )
 
 
@@ -290,7 +302,9 @@ def date_in_name(name: str) -> tuple[str, tuple[int, int]] | None:
     for pattern in _DATES_IN_NAMES:
         for match in pattern.finditer(name):
             numbers = match.groupdict()
-            year, month, day = int(numbers["year"]), int(numbers["month"]), int(numbers.get("day") or 1)
+            year, month, day = int(numbers["year"]), numbers["month"].lower(), int(numbers.get("day") or 1)
+            year += 2000 if year < 100 else 0
+            month = int(month) if month.isdigit() else 1 + _MONTHS.index(month[:3])
             with suppress(ValueError):
                 written = date(year, month, day).isoformat()
                 return written if "day" in numbers else written[:7], match.span()
