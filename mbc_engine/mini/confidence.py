@@ -138,6 +138,7 @@ _NUMBERED: Final = re.compile(
     rf"\b(?!(?:{'|'.join(MONTH_NAMES)})\b)([^\W\d_]{{3,}}) (\d{{1,3}})\b(?![.,:/-]?\w|\s?[%\u20ac$\u00a3])",
     re.IGNORECASE,
 )
+_SUPERSEDED: Final = re.compile(r"\bOLD\b|\b(?i:v1|draft|obsolete|outdated|superseded|deprecated|archived)\b")
 _LOWER: Final = re.compile(r"\b[a-z][\w-]*")
 _OWNER: Final = re.compile(r"\b(\w+)['\u2019]s? \w")
 _HARDLY: Final = 0.1
@@ -196,6 +197,12 @@ def is_of_another(question: str, said: str, day: str | None) -> bool:
     """Whether a passage, with what is known of it, is of another time than the question, or another numbered thing."""
     period = period_in(question)
     return bool(period and is_of_another_time(period, said, day)) or is_of_another_thing(question, said)
+
+
+def is_superseded(question: str, context: str) -> bool:
+    """Whether a document is an old version or a draft, by its name or title, and the question does not ask for that."""
+    marks = {mark.lower() for mark in _SUPERSEDED.findall(context)}
+    return bool(marks) and marks.isdisjoint(question.lower().split())
 
 
 def is_of_another_thing(question: str, text: str) -> bool:

@@ -43,6 +43,7 @@ from mbc_engine.mini.confidence import (
     choose,
     features,
     is_of_another,
+    is_superseded,
     label_of,
     probability,
     runner_up,
@@ -58,7 +59,7 @@ from mbc_engine.ranking import Hit
 from mbc_engine.sources import Known, Passages, content_stems, matches, sentence_around
 from mbc_engine.text.characters import on_one_line, readable
 from mbc_engine.text.chunks import Chunker
-from mbc_engine.text.dates import asks_when, names_a_time
+from mbc_engine.text.dates import asks_when, names_a_time, period_in
 from mbc_engine.text.language import canonical_question
 
 _FORMAT: Final = "mbc-retriever-reader-1"
@@ -68,9 +69,24 @@ _SINGLE_PASSAGE_SHARE: Final = 0.9
 CONTEXT_WEIGHT: Final = 0.15
 # A year, with month and day if these follow.
 _YEAR: Final = re.compile(r"\b(?:19|20)\d\d(?:-\d\d(?:-\d\d)?)?\b")
+_DIGIT: Final = re.compile(r"\d")
+_LEAST_VALID: Final = -1.0  # margin of a span in a version that is not superseded
 _ANOTHER_SHARE: Final = 0.02  # of the search, from which on a later passage is looked for
 _AS_SURE: Final = 4.0  # what the margin of a later answer may be lower by
-_UNFITTING: Final = 4.0  # what a span's margin loses if it does not answer "when"
+_UNFITTING: Final = 4.0  # what a span's margin loses if it does not answer "when" or "how many"
+# What a question asks for, and what its answer has to have.
+_NUMBERS: Final = (
+    (re.compile(r"\b(?:phone|telephone|mobile) (?:number|of)\b", re.IGNORECASE), re.compile(r"\d")),
+    (
+        re.compile(r"\bhow (?:many|much)\b", re.IGNORECASE),
+        re.compile(
+            r"\d|(?i:\b(?:an?|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|\w+teen|\w+ty|hundreds?|"
+            r"thousands?|millions?|billions?|dozens?|half|thirds?|quarters?|fifths?|tenths?|pairs?|couple|both|several|many|"
+            r"much|most|few|some|lots?|all|every|entire|whole|none|no|nothing|never|nobody|zero|free|double|twice|thrice|"
+            r"once|single|numerous|majority|minority|more|less|fewer|little|very|enough|mostly|completely)\b)"
+        ),
+    ),
+)
 # What a question may say that the row with its answer does not.
 _OF_TIME: Final = stems_of(
     "did do does is are was were when date day time year next last first due start begin end take place happen scheduled "
@@ -404,6 +420,8 @@ class RetrieverReader(Model):
     def _likeliest(self, question: str, read: tuple[ReadChunk, ...]) -> SpanAnswer:
         spans, shares = [each.span for each in read], [each.share for each in read]
         best = _latest(question, read, choose(spans, shares))
+        if best is not None and not is_superseded(question, read[best].known.context):  # then old versions have no say
+            spans = [None if is_superseded(question, each.known.context) else each.span for each in read]
         span = None if best is None else spans[best]
         if best is None or span is None:
             return SpanAnswer(None, 0.0, read)
@@ -415,11 +433,13 @@ class RetrieverReader(Model):
 def _in_time(question: str, text: str, known: Known, span: Span | None) -> Span | None:
     """A span whose margin is lower if its passage is of another time, or of another lettered thing, than the question.
 
-    Or if it is no time though one is asked for, or one in a row of a table that has only a name in common with the
+    Or if it is no number or time though one is asked for, or a time in a row of a table that has only a name in common with the
     question, as the day when somebody was hired if the question is when they died.
     """
     if span and is_of_another(question, f"{known.context}\n{text}", known.date):
         return replace(span, margin=span.margin - ANOTHER_TIME)
+    if span and any(asked.search(question) and not given.search(span.text) for asked, given in _NUMBERS):
+        return replace(span, margin=span.margin - _UNFITTING)
     if span and asks_when(question):
         row = sentence_around(text, span.start, span.end)
         said = content_stems(" ".join(word for word in question.split() if word.islower())) - _OF_TIME
@@ -430,20 +450,42 @@ def _in_time(question: str, text: str, known: Known, span: Span | None) -> Span 
 
 
 def _latest(question: str, read: Sequence[ReadChunk], best: int | None) -> int | None:
-    """The passage that says what the best one does of a later time, if the question names no year: today's price."""
-    if best is None or _YEAR.search(question):
+    """The passage to believe if several answer: not an old version or a draft, and then the one of the latest time.
+
+    It says what the best one does but for numbers, or has all words of the question, as the best one.
+    """
+    found = None if best is None else read[best].span
+    if best is None or found is None:
         return best
-    said, found = [_said(each) for each in read], read[best].span
-    later = {
-        max(_YEAR.findall(each.known.context), default=""): at
-        for at, each in enumerate(read)
-        if found and each.span and said[at] == said[best] and each.span.margin > max(0.0, found.margin - _AS_SURE)
+    margins = {at: each.span.margin for at, each in enumerate(read) if each.span}
+    if is_superseded(question, read[best].known.context):
+        valid = [at for at in margins if not is_superseded(question, read[at].known.context)]
+        latest = max(valid, key=margins.__getitem__, default=best)
+        return latest if margins[latest] > max(_LEAST_VALID, found.margin - _AS_SURE) else best
+    if _YEAR.search(question):
+        return best
+    nearly = {at: read[at] for at, margin in margins.items() if margin > max(0.0, found.margin - _AS_SURE)}
+    said = _said(read[best])
+    years = {
+        max(_YEAR.findall(each.known.context), default=""): at for at, each in nearly.items() if _said(each) == said
     }
-    return later.get(max(later)) if later and min(later) else best
+    if years and min(years):
+        return years[max(years)]
+    wanted, is_number = content_stems(question), _DIGIT.search(found.text) is not None
+    days = {
+        at: period.span[0]
+        for at, each in nearly.items()
+        if each.span and (_DIGIT.search(each.span.text) is not None) == is_number
+        if (period := period_in(each.known.context))
+        if not missing(wanted, f"{each.known.context} {sentence_around(each.text, each.span.start, each.span.end)}")
+    }
+    return max(days, key=lambda at: (days[at], at == best)) if best in days and not asks_when(question) else best
 
 
 def _may_be_outdated(question: str, answer: SpanAnswer, hits: Sequence[Hit]) -> bool:
-    """Whether the only passage that was read is of some year, the question of none, and another one not unlikely."""
+    """Whether the answer is of an old version; or the only passage read of some year, and another one not unlikely."""
+    if answer.best is not None and is_superseded(question, answer.read_chunks[answer.best.passage].known.context):
+        return True
     is_alone = len(answer.read_chunks) == 1 < len(hits) and hits[1].share > _ANOTHER_SHARE
     return is_alone and not _YEAR.search(question) and bool(_YEAR.search(answer.read_chunks[0].known.context))
 

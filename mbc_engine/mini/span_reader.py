@@ -19,9 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 
+from mbc_engine.bank.words import stems_of
 from mbc_engine.config import ReaderSettings
 from mbc_engine.errors import ModelError
 from mbc_engine.lm.bert import Bert, Floats, batches, map_tensors
+from mbc_engine.sources import content_stems
 from mbc_engine.text.chunks import split_sentences
 from mbc_engine.text.dates import parts_of_other_years
 from mbc_engine.text.language import canonical_question
@@ -31,8 +33,9 @@ _RIVALS: Final = 20
 
 # What a span's score loses where its clause or sentence is about other years than the question.
 _ANOTHER_YEAR: Final = 5.0
-# What it loses where the text denies it.
+# What it loses where the text denies it, and where it only names or numbers what is said.
 _DENIAL: Final = 5.0
+_LABEL: Final = 5.0
 _NOT: Final = re.compile(r"\b(?:not|no|never|without|cannot|longer|formerly|instead)\b|n['\u2019]?t\b", re.IGNORECASE)
 _DENIED: Final = re.compile(
     r"\b(?:no longer|not|never|instead of|rather than) (?:(?:in|at|on|by|for|to|with|the|an?) ){0,2}(?=\w)",
@@ -43,6 +46,9 @@ _DENYING: Final = re.compile(
     r"can['\u2019]t|won['\u2019]t|no longer)\b",
     re.IGNORECASE,
 )
+# The number of a heading or of an item of a list, and a column's name in a row of a table with its cell.
+_NUMBERING: Final = re.compile(r"^[ \t]*(?:\(?\d{1,3}[.)]|[a-z]\))(?=[ \t])", re.MULTILINE)
+_CELL: Final = re.compile(r"(?:(?<=; )|^(?=[^\n]*; ))(?P<column>[^:;\n]{1,80}): (?P<value>[^;\n]*)", re.MULTILINE)
 # The width of the products by which pairs of a span's edges are scored.
 PAIR_RANK: Final = 64
 _GAP: Final = re.compile(r"\n\s*\n")  # which no span goes across
@@ -190,6 +196,8 @@ class SpanReader:
         (firsts, lasts), (begins, ends) = zip(*offsets, strict=True), denied_edges(question, text)
         scores[np.isin(firsts, begins)] -= _DENIAL
         scores[:, np.isin(lasts, ends)] -= _DENIAL
+        for start, end in labels(question, text):
+            scores[:, [at for at, (_, last) in enumerate(offsets) if start < last <= end]] -= _LABEL
         paragraphs = np.searchsorted([gap.start() for gap in _GAP.finditer(text)], [first for first, _ in offsets])
         scores[paragraphs[:, None] != paragraphs] = -np.inf
         flat = scores.reshape(-1)
@@ -227,6 +235,18 @@ def denied_edges(question: str, text: str) -> tuple[list[int], list[int]]:
     if _NOT.search(question):
         return [], []
     return [match.end() for match in _DENIED.finditer(text)], [match.start() for match in _DENYING.finditer(text)]
+
+
+def labels(question: str, text: str) -> list[tuple[int, int]]:
+    """Where answers seldom end: in the number of a heading or an item, or in a column's name.
+
+    Unless the cell has a word of the question, which may ask for the column.
+    """
+    asked = content_stems(question)
+    return [
+        *(match.span() for match in _NUMBERING.finditer(text)),
+        *(match.span("column") for match in _CELL.finditer(text) if asked.isdisjoint(stems_of(match["value"]))),
+    ]
 
 
 # Lines that are not longer are entries, not parts of a paragraph that was wrapped.

@@ -19,9 +19,10 @@ _LONGEST_LABEL: Final = 80
 _FEWEST_KEYS: Final = 2  # that records share
 # A paragraph that begins with a name: "Curlew. Length 7.1 m, berth 3.", "**Curlew** - 7.1 m".
 _PARAGRAPH: Final = re.compile(
-    r"(?:\A|(?<=\n\n))[*_]{0,3}[^\W\d_](?:[\w'-]| (?=\w)){1,39}[*_]{0,3}(?:[.:]| [-\u2013\u2014])[*_]{0,3} +"
+    r"(?:\A|(?<=\n\n))[*_]{0,3}(?P<name>[^\W\d_](?:[\w'-]| (?=\w)){1,39})[*_]{0,3}(?:[.:]| [-\u2013\u2014])[*_]{0,3} +"
     r"(?P<rest>\S[^\n]{0,400})(?=\n\n|\n?\Z)"
 )
+_IN_NAMES: Final = {"a", "an", "and", "at", "by", "for", "in", "of", "on", "the", "to", "with"}
 _KEY_WORD: Final = re.compile(r"(?<![\w'-])[a-z]{3,}")
 
 
@@ -31,7 +32,9 @@ def record_starts(text: str) -> list[int]:
     The keys of a paragraph are its words, but function words.
     """
     paragraphs = [
-        (found.start(), {*_KEY_WORD.findall(found["rest"].lower())} - ENGLISH) for found in _PARAGRAPH.finditer(text)
+        (found.start(), {*_KEY_WORD.findall(found["rest"].lower())} - ENGLISH)
+        for found in _PARAGRAPH.finditer(text)
+        if not {*found["name"].lower().split()} & ENGLISH - _IN_NAMES  # "There is not." is no name
     ]
     return sorted({*_alike(_records_of_lines(text)), *_alike(paragraphs)})
 

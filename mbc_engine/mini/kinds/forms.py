@@ -18,7 +18,7 @@ _ASKING: Final = word_set(
     "who whom whose what which when where why how am are is was were do does did can could may might must should shall "
     "will would has have had"
 )
-_YOU: Final = r"(?:i|we|you|one)"
+_YOU: Final = r"(?:i|we|you|one|someone|people|an? (?:\w+ )?\w+)"
 # Words in -s or before a noun that "which" and "what" do not ask for several of.
 _NO_PLURAL: Final = (
     r"(?:(?:am|is|are|was|were|do|does|did|has|have|had|can|could|may|might|must|should|shall|will|would|the|an?|of|in|on|at|"
@@ -47,7 +47,7 @@ _FORMS: Final[Sequence[tuple[Kind, str]]] = (
     ("summary", r"^what(?: has|'s| is| else)? (?:happened|happens|happening|took place|went on)\b(?! (?:if|when)\b).*\w|^what do (?:i|we|you) (?:know|have) (?:about|on|of)\b"),
     ("summary", r"^(?:please )?(?:(?:tell|remind) (?:me|us) (?:more |all |something )?(?:about|of|what happened)|summari[sz]e|sum up|describe|outline)\b"),
     ("summary", r"^(?:please )?(?:give (?:me|us) )?(?:an? |the )?(?:short )?(?:summary|overview|outline) of\b"),
-    ("comparison", rf"^(?=.* or )(?=.*{COMPARATIVE})(?:who|which|what|where|{BE_OR_DO})\b|^(?:compare|what (?:is|are) the differences? between)\b"),
+    ("comparison", rf"^(?=.* or )(?=.*{COMPARATIVE})(?:who|which|what|where|{BE_OR_DO})\b|^(?:compare|(?:what (?:is|are) )?(?:the )?differences? between)\b"),
     ("step", rf"\b{ANY_ORDINAL} step\b|\bstep (?:number |no\. ?)?{ANY_NUMBER}\b"),
     ("steps", rf"^how (?:to|(?:do|can|should|must|would|could) {_YOU})\b|^(?:what|which|list|show).* (?:steps|instructions)\b"),
     ("cause", r"^(?:why|how come|for what reason|what (?:is|was|were) the reasons?)\b"),

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from typing import Final, Literal
 
 from mbc_engine.bank.words import stems_of
-from mbc_engine.mini.confidence import is_of_another
+from mbc_engine.mini.confidence import is_of_another, is_superseded
 from mbc_engine.mini.kinds.passages import NAMED, Item, Passage, Reply, has_stem, missing, sentences_of, topic_of
 from mbc_engine.sources import content_stems, sentence_around
 from mbc_engine.text.language import canonical_question
 
 _PRONOUN: Final = re.compile(r"(?:he|she|it|they|this|these|its|her|his|their)\b", re.IGNORECASE)
 _HEDGE: Final = re.compile(
-    r"\b(?:only|unless|except|without|if|may|might|could|would|plan(?:s|ned)?|hopes?|hoped|wants?|wanted|almost|nearly|"
+    r"\b(?:only|unless|except|without|if|may|might|could|would|plan(?:s|ned)?|hopes?|hoped|wants?|wanted|ideas?|thought|consider\w*|suggest\w*|propos\w*|almost|nearly|"
     r"refus\w+|den(?:y|ies|ied)|fail\w*|instead|rumou?r\w*|alleged\w*|claim\w*|said|says|whether|until)\b",
     re.IGNORECASE,
 )
@@ -24,6 +24,7 @@ _CLAUSE: Final = re.compile(
     r"[,;:()\u2013\u2014]|[.!?] |\b(?:and|but|or|although|though|while|who|which|that|because|since|where|when|after|before)\b"
 )
 _PAST, _PRESENT = re.compile(r"\b(?:was|were|had|did)\b"), re.compile(r"^(?:am|is|are|do|does|has|have|can|may)\b")
+_DONE: Final = re.compile(r"\b(?:\w+ed|was|were|had|did|have|has)\b", re.IGNORECASE)
 _ENOUGH: Final = 2 / 3  # of the words of a question
 _FEWEST_ASKED: Final = 2  # "open windows" does not answer "are we open?"
 _ALLOWING: Final = stems_of("allowed permitted possible okay able take bring use")
@@ -51,14 +52,22 @@ def yes_or_no(question: str, passages: Sequence[Passage], best: int | None) -> R
         shared = sum(_weight(stem, lacking) for stem in wanted - lacking[at])
         known = sum(_weight(stem, lacking) for stem in lacking[at] - about)
         if shared:
-            found.append((shared + 0.5 * known - len(names & about), -at, about))
+            less = len(names & about) + is_superseded(question, passages[sentence.passage].context)
+            found.append((shared + 0.5 * known - less, -at, about))
     if not found or len(about := max(found)[2]) > len(wanted) * (1 - _ENOUGH):
         read = passages[best].span if best is not None else None
-        return Reply(sentence_around(passages[best].text, *read)) if best is not None and read else Reply(None)
+        if best is None or read is None:
+            return Reply(None)
+        quoted = sentence_around(passages[best].text, *read)
+        answered = (
+            one.text for one in sentences if quoted.endswith("?") and one.passage == best and quoted in one.text
+        )
+        return Reply(next(answered, quoted))
     sentence = sentences[-max(found)[1]]
     verdict = None if about else _stated(wanted, sentence.text) or _verdict(question, sentence.text)
     item = Item(sentence.text, sentence.passage, sentence.text)
-    return Reply(verdict or sentence.text, (item,), is_certain=not about)
+    is_certain = not about and not is_superseded(question, passages[sentence.passage].context)
+    return Reply(verdict or sentence.text, (item,), is_certain)
 
 
 def _stated(wanted: set[str], sentence: str) -> str | None:
@@ -109,9 +118,13 @@ def _verdict(question: str, sentence: str) -> Literal["Yes", "No"] | None:
         clause, asked_words = " ".join([*before, *span]), asked.split()
         is_owned = any(re.search(r"['\u2019]s?$", words[at]) for at in places) or "of" in before
         hedges = {hedge.lower() for hedge in _HEDGE.findall(sentence)}
+        # "Did we hire it" is not answered by "hire it".
+        is_past = (
+            not asked.startswith("did ") or _DONE.search(clause) or not {*map(str.lower, span)} <= {*asked.split()}
+        )
         is_loose = len(span) > len(needed) + 4 or (is_owned and "of" not in asked_words and "'s" not in asked)
         is_no = _NOT.search(clause) or _UNTICKED_BOX.match(sentence)
-        if is_loose or not hedges <= {*asked_words} or (_NOT.search(sentence[start:end]) and not is_no):
+        if is_loose or not is_past or not hedges <= {*asked_words} or (_NOT.search(sentence[start:end]) and not is_no):
             return None
         return "No" if is_no else "Yes"
     return None
