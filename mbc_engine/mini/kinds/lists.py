@@ -156,6 +156,7 @@ def _end_of_list(text: str, start: int, end: int) -> int:
 
 
 _NEGATION: Final = re.compile(r"\b(?:not|no|never|without|except|but)\b|n['\u2019]t\b", re.IGNORECASE)
+Row = list[tuple[str, str]]
 _NAMES: Final = ("name", "title")  # of columns that say what a row is about, if the first does not
 
 
@@ -175,16 +176,18 @@ def table_column(question: str, passages: Sequence[Passage], best: int | None) -
     names = content_stems(" ".join(NAMED.findall(question))) if NAMED.search(question) else set()
     values = stems_of(" ".join(value for _, row in rows for _, value in row))
     bound = {stem for stem in stems - asked if stem in values or stem in names}
+    if not asked:
+        return _rows_with_value(stems, rows)
     items: dict[str, Item] = {}
     for at, row in sorted(rows, key=lambda row: passages[row[0]].place):
-        if not asked or missing(bound, " ".join(value for _, value in row)):
+        if missing(bound, " ".join(value for _, value in row)):
             continue
         if not bound:  # "which boats are there?" asks for all
             columns = stems_of(f"{passages[at].context} {row[0][1]} {' '.join(column for column, _ in row)}")
             if not (asked <= columns and stems <= asked | GENERIC):
                 continue
         asked_cells = (value for column, value in row if asked & stems_of(column) and not bound & stems_of(value))
-        value = next(asked_cells, next((value for column, value in row if column.lower() in _NAMES), row[0][1]))
+        value = next(asked_cells, _name_of(row))
         if not bound & stems_of(value):
             items.setdefault(value, Item(value, at, "; ".join(map(": ".join, row))))
     is_certain = stems <= asked | bound | headers | GENERIC
@@ -197,6 +200,25 @@ def table_column(question: str, passages: Sequence[Passage], best: int | None) -
     is_cut = len(passages) >= LOOKED_AT["list"] and len(items) > len(passages) // 2  # there may be more in others
     text = "; ".join([*items, "…"]) if is_cut else joined([*items])
     return Reply(text, tuple(items.values()), is_certain)
+
+
+def _rows_with_value(stems: set[str], rows: Sequence[tuple[int, Row]]) -> Reply | None:
+    """The names of all rows that have a cell of several words, all in the question, if the best passage is one of them.
+
+    "Which machines stand in the office cupboard?" of rows with "place: office cupboard".
+    """
+    items = {
+        _name_of(row): Item(_name_of(row), at, "; ".join(map(": ".join, row)))
+        for at, row in rows
+        if any(len(said) > 1 and said <= stems for said in (content_stems(value) for _, value in row))
+    }
+    is_best = any(item.passage == 0 for item in items.values())
+    return Reply(joined([*items]), tuple(items.values()), is_certain=True) if is_best else None
+
+
+def _name_of(row: Row) -> str:
+    """What a row is about: its first cell, unless a column says so."""
+    return next((value for column, value in row if column.lower() in _NAMES), row[0][1])
 
 
 _WORDS_OF_NUMBERS: Final = {
