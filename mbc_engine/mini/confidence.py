@@ -106,7 +106,9 @@ def features(
     is_found = shares[best] >= _HARDLY * shares[foremost] or not is_plain
     if not is_found:
         names |= lacking & stems_of(passages[foremost])
-    attributes = {stem for match in _ATTRIBUTE.finditer(with_owners) for stem in stems_of(match[1] or match[2])}
+    attributes = {
+        stem for match in _ATTRIBUTE.finditer(with_owners) for stem in stems_of(match[1] or match[2] or match[3])
+    }
     misplaced = _misplaced(question, passage, sentence.replace(own, "", 1), (absent - lacking) & names, names)
     suspects: dict[Feature, set[str]] = {
         "overlooked": lacking & (names | numbers),
@@ -143,8 +145,11 @@ _LOWER: Final = re.compile(r"\b[a-z][\w-]*")
 _OWNER: Final = re.compile(r"\b(\w+)['\u2019]s? \w")
 _HARDLY: Final = 0.1
 _YEAR: Final = re.compile(r"\D*[12]\d{3}\D*")
-# What is asked for of somebody or something: the rent of the boathouse, Leif's sister; not the kind of thing itself.
-_ATTRIBUTE: Final = re.compile(r"(?<!what )(?<!which )(?<!many )\b([\w-]+) of \w|\w['\u2019]s? ([\w-]+)", re.IGNORECASE)
+# What is asked for of or for somebody or something: the rent of the boathouse, Leif's sister; not the kind of thing itself.
+_ATTRIBUTE: Final = re.compile(
+    r"(?<!what )(?<!which )(?<!many )\b([\w-]+) of \w|\w['\u2019]s? ([\w-]+)|(?:^|\b(?:the|an?|my|our) )([\w-]+) for \w",
+    re.IGNORECASE,
+)
 _VAGUE: Final = stems_of(
     "name number type kind sort part member one some all percent percentage amount group ahead front out because instead top "
     "nationality profession occupation job title age date year day place location colour color purpose result cause reason "

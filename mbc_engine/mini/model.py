@@ -469,7 +469,7 @@ def _latest(question: str, read: Sequence[ReadChunk], best: int | None) -> int |
     years = {
         max(_YEAR.findall(each.known.context), default=""): at for at, each in nearly.items() if _said(each) == said
     }
-    if years and min(years):
+    if len(years) > 1 and min(years):
         return years[max(years)]
     wanted, is_number = content_stems(question), _DIGIT.search(found.text) is not None
     days = {

@@ -109,6 +109,7 @@ OTHERS = (
         ("When did Leif Holm's uncle die?", "1948", {"attribute", "opposite"}),
         ("When did the cousin of Leif Holm die in Norway?", "1948", {"attribute", "opposite"}),
         ("What is the rent of the mill of Lund?", "30 metres", {"attribute"}),
+        ("What is the insurance for the mill of Lund?", "30 metres", {"attribute"}),
         ("What became of the brother of Dagny Holm?", "Leif Holm", set()),
         ("How wide is the mill?", "30 metres", {"opposite"}),
         ("how tall is teh radio towr of haug", "212 metres", set()),

@@ -10,6 +10,7 @@ from safetensors.numpy import load_file, save_file
 from mbc_engine import load_model
 from mbc_engine.config import AnswerConfidence
 from mbc_engine.errors import ConfigError, ModelError
+from mbc_engine.mini.confidence import is_superseded
 from mbc_engine.mini.model import RetrieverReader, reader_of, save
 from mbc_engine.mini.span_reader import Span
 from mbc_engine.ranking import Hit
@@ -191,9 +192,10 @@ def test_as_many_chunks_are_read_as_needed(model, monkeypatch, shares, margin, r
         ("When did Ada die?", ("Name: Ada; Hired: 2021; Days: 4", "Ada is here."), "2021", 2.0),
         ("When did we hire Ada?", ("Name: Ada; Hired: 2021; Days: 4", "Ada is here."), "2021", 6.0),
         ("When does it open?", ("It opens the door.", "It opens at 10."), "10", 5.0),
+        ("How many doors open?", ("It opens the door.", "It opens 10."), "10", 5.0),
     ],
 )
-def test_the_right_time_is_preferred(model, monkeypatch, question, texts, answer, margin):
+def test_the_right_time_and_number_are_preferred(model, monkeypatch, question, texts, answer, margin):
     def spans(_questions, passages, _contexts):
         found = [re.search(r"\d\d+|the door", text) or re.search("Ada", text) for text in passages[0]]
         return [[Span(own[0], at, *own.span(), 6.0 - at) for at, own in enumerate(found) if own]]
@@ -204,3 +206,31 @@ def test_the_right_time_is_preferred(model, monkeypatch, question, texts, answer
     (read,) = model.read([question], [[Hit(0, 0.5), Hit(1, 0.5)]], lambda _: found, known.__getitem__)
     assert read.best is not None
     assert (read.best.text, read.best.margin) == (answer, margin)
+
+
+@pytest.mark.parametrize(
+    ("question", "contexts", "answer"),
+    [
+        ("What is the fee?", ("OLD rules", "rules"), "49"),
+        ("What is the fee?", ("rules v1", "rules"), "49"),
+        ("What is the fee?", ("rules draft", "rules archived"), "42"),  # none is valid
+        ("What is the fee in the draft rules?", ("rules draft", "rules"), "42"),
+        ("What is the fee?", ("old rules of the Old Town", "rules"), "42"),
+        ("What is the fee?", ("minutes 5 May 2024", "minutes 7 July 2024"), "49"),
+        ("What is the fee?", ("minutes 7 July 2024", "minutes 5 May 2024"), "42"),
+        ("What is the fee?", ("minutes 5 May 2024", "minutes"), "42"),
+    ],
+)
+def test_the_valid_version_is_believed(model, monkeypatch, question, contexts, answer):
+    def spans(_questions, passages, _contexts):
+        found = [re.search(r"\d+", text) for text in passages[0]]
+        return [[Span(own[0], at, *own.span(), 6.0 - at) for at, own in enumerate(found) if own]]
+
+    monkeypatch.setattr(model.reader, "spans", spans)
+    known = [Known(context, None) for context in contexts]
+    texts = {0: "The yearly fee is 42 euros.", 1: "We raised the fee to 49 euros."}
+    # The first passage alone is likely enough, unless it is of an old version.
+    shares = (0.95, 0.01) if is_superseded(question, contexts[0]) else (0.5, 0.5)
+    (read,) = model.read([question], [list(map(Hit, range(2), shares))], lambda _: texts, known.__getitem__)
+    assert read.best is not None
+    assert read.best.text == answer

@@ -13,7 +13,16 @@ from safetensors.numpy import load_file, save_file
 from mbc_engine.config import AnswerConfidence, ReaderSettings
 from mbc_engine.errors import ModelError
 from mbc_engine.lm.bert import Bert
-from mbc_engine.mini.span_reader import PAIR_RANK, Span, SpanHead, SpanReader, as_read, denied_edges, load_span_reader
+from mbc_engine.mini.span_reader import (
+    PAIR_RANK,
+    Span,
+    SpanHead,
+    SpanReader,
+    as_read,
+    denied_edges,
+    labels,
+    load_span_reader,
+)
 from tests.finder import random_head
 
 
@@ -139,12 +148,25 @@ def test_what_a_text_denies(question, text, begins, ends):
     )
 
 
+@pytest.mark.parametrize(
+    ("question", "text", "found"),
+    [
+        ("How many came?", "2. The carol concert\n\n173 people came.", ["2."]),
+        ("When does it close on Sunday?", "Sunday; May to June: 10; July: closed", ["May to June"]),
+        ("When does it close on Sunday?", "He said: on Sunday it closes at ten.", []),
+    ],
+)
+def test_labels(question, text, found):
+    assert [text[start:end] for start, end in labels(question, text)] == found
+
+
 def test_what_is_denied_is_no_answer(by_word):
     words = {"ada": 3.0, "hugo": 1.0}
     for text, found in (
         ("Not Ada, but Hugo.", "Hugo"),
         ("Ada has no key. Hugo met.", "Hugo"),
         ("Ada met Hugo.", "Ada"),
+        ("Name: Moss; Ada: Hugo", "Hugo"),
     ):
         ((span,),) = by_word.reader(words, words, longest=1).spans(["Who met?"], [[text]])
         assert span is not None

@@ -27,6 +27,7 @@ def starting(text):
             ["Vik. Berth 3, built 1987.", "Moss. Built 1999, berth 5."],
         ),
         ("**Vik** - berth 3, built 1987.\n\n**Moss** - berth 5.\n\n**Haug** - berth 9, built 2003.\n", []),
+        ("Is it open?\n\nIt is. We open daily at nine.\n\nIs it free?\n\nIt is not. Adults pay daily at nine.", []),
         # A form, whose parts have other keys; lines of one key; a conversation.
         ("Name: Ann\nBorn: 1951\n\nStreet: Quay 3\nTown: Vik", []),
         ("Vik: 3\nMoss: 5\nHaug: 7\n", []),
