@@ -129,6 +129,19 @@ def test_sentences(question: str, text: str, expected: str | None) -> None:
     assert (given and given[0]) == expected
 
 
+def test_a_list_goes_on_in_the_next_chunk() -> None:
+    texts = "Then:\n3. Wait.\n4. Go.", "# Starting the mill\n\n1. Open.\n2. Lift.", "3. Rest.", "5. Close."
+    chunks = zip(texts, (2, 1, 2, 3), ("mill", "mill", "barn", "mill"), strict=True)
+    passages = [Passage(text, name, place, "Starting the mill") for text, place, name in chunks]
+    reply = compose("steps", "How do I start the mill?", passages, None)
+    assert reply is not None
+    assert reply.text == "1. Open. 2. Lift. 3. Wait. 4. Go. 5. Close."
+    assert [item.passage for item in reply.items] == [1, 1, 0, 0, 3]
+    step = compose("step", "What is step 4 of starting the mill?", passages, None)
+    assert step is not None
+    assert step.text == "Go."
+
+
 def test_answers_from_several_passages() -> None:
     texts = "The quiz was won by Ada.", "The race was won by Bo.", "Nobody came."
     passages = [

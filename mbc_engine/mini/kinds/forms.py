@@ -75,7 +75,7 @@ def kind_of(question: str) -> Kind:
 
 # How many of the passages found are looked at; the reader has read the first few.
 LOOKED_AT: Final[Mapping[Kind, int]] = {
-    "list": 24, "mentions": 24, "summary": 12, "several": 10, "comparison": 8, "keywords": 6, "yes_no": 6, "cause": 6, "step": 4, "steps": 4
+    "list": 24, "mentions": 24, "summary": 12, "several": 10, "comparison": 8, "keywords": 6, "yes_no": 6, "cause": 6, "step": 6, "steps": 6
 }  # fmt: skip
 # Of these, the reader reads so many to find an answer in each, if no passage has all: `compose` them as "several".
 READ: Final[Mapping[Kind, int]] = {"several": 10, "list": 8}

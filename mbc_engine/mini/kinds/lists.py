@@ -23,7 +23,6 @@ _ITEM: Final = re.compile(
     r"[ \t]+(?P<text>\S.*)$",
     re.IGNORECASE,
 )
-_NUMBERED: Final = re.compile(r"\d")
 _TICKED: Final = re.compile(r"\b(?:done|finished|completed?|ticked|checked)\b")
 _UNTICKED: Final = re.compile(r"\b(?:still|needs?|open|left|remaining|to ?do|undone|unfinished|pending|outstanding)\b")
 
@@ -82,7 +81,10 @@ def whole_list(kind: Kind, question: str, passages: Sequence[Passage], best: int
             is_named = is_named and is_list and not content_stems(question).isdisjoint(stems_of(before))
         is_in = at == best and passage.span and passage.span[0] < last and passage.span[1] > first
         if is_named or (is_in and len(entries) > 1):
-            return _listed(kind, question, at, entries, is_certain=is_named)
+            whole = (
+                _continued(at, entries, lists, passages) if _is_numbered(entries) else [(at, one) for one in entries]
+            )
+            return _listed(kind, question, whole, is_certain=is_named)
     span = passages[best].span if best is not None else None
     if best is None or span is None:
         return None
@@ -102,18 +104,42 @@ def whole_list(kind: Kind, question: str, passages: Sequence[Passage], best: int
 
 
 def _is_numbered(entries: Sequence[_Entry]) -> bool:
-    return bool(_NUMBERED.search(entries[0].mark))
+    return _number(entries[0]) >= 0
 
 
-def _listed(kind: Kind, question: str, at: int, entries: Sequence[_Entry], *, is_certain: bool) -> Reply:
-    is_numbered = kind == "steps" and _is_numbered(entries)
-    if any("[" in entry.mark for entry in entries):
+def _continued(
+    at: int, entries: Sequence[_Entry], lists: Sequence[tuple[int, list[_Entry]]], passages: Sequence[Passage]
+) -> list[tuple[int, _Entry]]:
+    """A numbered list with those of the chunks before and after it whose numbers go on, each entry with its passage."""
+    own, others = [(at, entry) for entry in entries], [[(place, entry) for entry in each] for place, each in lists]
+
+    def follows(later: tuple[int, _Entry], earlier: tuple[int, _Entry]) -> bool:
+        one, other = passages[later[0]], passages[earlier[0]]
+        is_next = one.name == other.name and one.place == other.place + 1
+        return is_next and _number(later[1]) == _number(earlier[1]) + 1
+
+    for _ in others:
+        before = next((each for each in others if follows(own[0], each[-1])), [])
+        after = next((each for each in others if follows(each[0], own[-1])), [])
+        own = [*before, *own, *after]
+    return own
+
+
+def _number(entry: _Entry) -> int:
+    digits = re.search(r"\d+", entry.mark)
+    return int(digits[0]) if digits else -1
+
+
+def _listed(kind: Kind, question: str, entries: Sequence[tuple[int, _Entry]], *, is_certain: bool) -> Reply:
+    """A list's entries, each with its passage; of those with boxes, the ones that the question asks for."""
+    is_numbered = kind == "steps" and _number(entries[0][1]) >= 0
+    if any("[" in entry.mark for _, entry in entries):
         if _UNTICKED.search(question.lower()):
-            entries = [entry for entry in entries if "[x]" not in entry.mark.lower()]
+            entries = [own for own in entries if "[x]" not in own[1].mark.lower()]
         elif _TICKED.search(question.lower()):
-            entries = [entry for entry in entries if "[x]" in entry.mark.lower()]
-    texts = [f"{entry.mark} {entry.text}" if is_numbered else entry.text for entry in entries]
-    items = tuple(Item(text, at, entry.text) for text, entry in zip(texts, entries, strict=True))
+            entries = [own for own in entries if "[x]" in own[1].mark.lower()]
+    texts = [f"{entry.mark} {entry.text}" if is_numbered else entry.text for _, entry in entries]
+    items = tuple(Item(text, at, entry.text) for text, (at, entry) in zip(texts, entries, strict=True))
     return Reply(" ".join(texts) if kind == "steps" else joined(texts), items, is_certain)
 
 
