@@ -320,11 +320,15 @@ def matches(query: str, text: str) -> list[tuple[int, int]]:
     return [match.span() for match in _WORD.finditer(text) if stems & stems_of(match[0])]
 
 
+_OWNING: Final = re.compile(r"(?<=\w)['\u2019]s\b")
+
+
 def content_stems(question: str) -> set[str]:
     """The stems of a question's words, without function words unless there are no others."""
     from mbc_engine.bank.words import stems_of, words_in
 
-    return stems_of(" ".join(words_in(question) - _FUNCTION_WORDS)) or stems_of(question)
+    words = words_in(_OWNING.sub("", question))
+    return stems_of(" ".join(words - _FUNCTION_WORDS)) or stems_of(question)
 
 
 def sentence_around(passage: str, start: int, end: int) -> str:

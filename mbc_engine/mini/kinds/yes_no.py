@@ -64,18 +64,24 @@ def yes_or_no(question: str, passages: Sequence[Passage], best: int | None) -> R
         )
         return Reply(next(answered, quoted))
     sentence = sentences[-max(found)[1]]
-    verdict = None if about else _stated(wanted, sentence.text) or _verdict(question, sentence.text)
+    verdict = _cell(wanted, sentence.text) if names.isdisjoint(about) else None
+    if not about:
+        verdict = _said(sentence.text) or verdict or _verdict(question, sentence.text)
     item = Item(sentence.text, sentence.passage, sentence.text)
     is_certain = not about and not is_superseded(question, passages[sentence.passage].context)
     return Reply(verdict or sentence.text, (item,), is_certain)
 
 
-def _stated(wanted: set[str], sentence: str) -> str | None:
-    """The yes or no that answers a question in the text, or is the value of a column that the question names."""
+def _said(sentence: str) -> str | None:
+    """The yes or no that answers a question in the text."""
     said = _SAID.search(sentence)
+    return said[1].capitalize() if said else None
+
+
+def _cell(wanted: set[str], sentence: str) -> str | None:
+    """The yes or no in the only column that has a word of the question."""
     cells = [cell["value"] for cell in _CELL.finditer(sentence) if not wanted.isdisjoint(stems_of(cell["column"]))]
-    given = said[1] if said else cells[0] if len(cells) == 1 else None
-    return given and given.capitalize()
+    return cells[0].capitalize() if len(cells) == 1 else None
 
 
 def _weight(stem: str, lacking: Sequence[set[str]]) -> float:
