@@ -183,4 +183,6 @@ def main() -> None:
             stream.reconfigure(errors=errors)
     # The hub's library would otherwise send the hub information about this machine.
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+    # Pydantic would look for plugins in all installed packages.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "1")
     app(prog_name="mbc")

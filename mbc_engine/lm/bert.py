@@ -191,7 +191,7 @@ class Bert:
         if self.device != "cpu":
             yield from map(work, given)
             return
-        with _one_thread:
+        with one_thread:
             if len(given) < 2 or usable_threads() == 1:
                 yield from map(work, given)
                 return
@@ -421,7 +421,7 @@ class _OneThread:
                 self._limit.restore_original_limits()
 
 
-_one_thread: Final = _OneThread()
+one_thread: Final = _OneThread()
 
 
 @cache

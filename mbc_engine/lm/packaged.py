@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 import platformdirs
-from filelock import FileLock
 
 from mbc_engine.atomic_write import PRIVATE_FILE
 from mbc_engine.errors import ModelError
@@ -189,6 +188,8 @@ def unpack_once(folder: Path, is_there: Callable[[], bool], fill: Callable[[Path
         if folder.is_symlink():
             raise OSError(errno.ELOOP, "It is a link", str(folder))
         folder.parent.mkdir(parents=True, exist_ok=True)
+        from filelock import FileLock
+
         with FileLock(folder.with_name(f"{folder.name}.lock"), mode=PRIVATE_FILE):
             if is_there():
                 return
