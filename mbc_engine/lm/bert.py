@@ -62,7 +62,10 @@ class Bert:
         config: as in its `config.json`.
         weights: by their names in transformers' model of the same type.
         device: where it computes.
+        file: that of its weights; None if they are not from one.
     """
+
+    file: Path | None = None
 
     def __init__(
         self, config: Mapping[str, Any], weights: Mapping[str, Floats], tokenizer: Tokenizer, *, device: str = "cpu"
@@ -240,7 +243,9 @@ class Bert:
         _require_ordinary(tokenizer)
         tokenizer.no_truncation()
         tokenizer.no_padding()
-        return cls(config, weights, tokenizer, device=device)
+        encoder = cls(config, weights, tokenizer, device=device)
+        encoder.file = folder / WEIGHTS
+        return encoder
 
 
 def _require_numbers(config: Mapping[str, Any]) -> None:

@@ -37,7 +37,7 @@ from mbc_engine.config import ReaderSettings, RetrieverReaderConfig, RetrieverRe
 from mbc_engine.errors import ConfigError, ModelError, NothingToRead
 from mbc_engine.lm.bert import Bert, Floats, map_tensors, one_thread
 from mbc_engine.lm.chat import OnToken
-from mbc_engine.lm.packaged import is_available_offline
+from mbc_engine.lm.packaged import is_available_offline, remembered
 from mbc_engine.mini.confidence import (
     ANOTHER_TIME,
     choose,
@@ -211,9 +211,16 @@ class RetrieverReader(Model):
 
     @cached_property
     def _coding_digest(self) -> str:
-        arrays = {f"encoder.{name}": value for name, value in self.encoder.weights.items()}
-        arrays |= {"address.basis": self.address.basis, "address.mean": self.address.document_mean}
-        return digest_arrays(sorted(arrays.items()), str(self.settings.window))[:16]
+        own = {"address.basis": self.address.basis, "address.mean": self.address.document_mean}
+
+        def digest(arrays: Mapping[str, Floats]) -> str:
+            return digest_arrays(sorted(arrays.items()), str(self.settings.window))
+
+        def of_all() -> str:
+            return digest(own | {f"encoder.{name}": value for name, value in self.encoder.weights.items()})
+
+        file = self.encoder.file
+        return (of_all() if file is None else remembered(file, of_all, digest(own)))[:16]
 
     @cached_property
     def reader(self) -> SpanReader:
