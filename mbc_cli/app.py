@@ -3,29 +3,11 @@
 import os
 import sys
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from mbc_cli.commands import (
-    ask,
-    bank,
-    bank_transfer,
-    calibrate,
-    config,
-    demo,
-    doctor,
-    evaluate,
-    ingest,
-    models,
-    runs,
-    search,
-    serve,
-    train,
-    tui,
-)
-from mbc_cli.options import COMMON_PANEL
-from mbc_cli.program import Command, Group, Program, record_shared_option
+from mbc_cli.program import COMMON_PANEL, Command, Group, Program, record_shared_option
 from mbc_engine import __version__
 
 MEMORY, MODELS, SETTINGS = "Memory", "Models", "This machine"
@@ -57,11 +39,6 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-banks = typer.Typer(cls=Group, help="Inspect, change or move a bank.", no_args_is_help=True)
-trainings = typer.Typer(cls=Group, help="List, resume and stop training runs.", no_args_is_help=True)
-shared_models = typer.Typer(cls=Group, help="List and inspect models and presets; share models.", no_args_is_help=True)
-evaluations = typer.Typer(cls=Group, invoke_without_command=True)
-settings = typer.Typer(cls=Group, help="Set default options.", no_args_is_help=True)
 
 
 def _shared(name: str, text: str) -> typer.models.OptionInfo:
@@ -85,30 +62,115 @@ def _options(
     """Options are handled by their callbacks."""
 
 
-def _add(group: typer.Typer, panel: str | None, **commands: Callable[..., None]) -> None:
-    for name, command in commands.items():
-        group.command(name, cls=Command, rich_help_panel=panel)(command)
+def _function(described: str) -> Callable[[], None]:
+    """A stand-in for a function of `mbc_cli.commands`, which is imported when it is called (`program.py::_CommandMixin`).
+
+    `described` is its module and name, and the first paragraph of its help, all that the help of `mbc` shows.
+    """
+
+    def command() -> None: ...
+
+    name, _, command.__doc__ = described.partition(": ")
+    module, _, command.__name__ = name.partition(".")
+    command.__module__ = f"mbc_cli.commands.{module}"
+    return command
 
 
-_add(app, MEMORY, demo=demo.demo, ingest=ingest.ingest, ask=ask.ask, chat=ask.chat, search=search.search)
-_add(app, MEMORY, tui=tui.tui, serve=serve.serve, mcp=serve.mcp)
-app.add_typer(banks, name="bank", rich_help_panel=MEMORY)
-_add(banks, "Inspect", info=bank.info, list=bank.list_documents, show=bank.show, verify=bank.verify)
-_add(banks, "Change", remove=bank.remove, undo=bank.undo, merge=bank_transfer.merge, compact=bank_transfer.compact)
-_add(banks, "Move", export=bank_transfer.export, **{"import": bank_transfer.import_}, reencode=bank_transfer.reencode)
-_add(app, MODELS, train=train.train)
-app.add_typer(trainings, name="runs", rich_help_panel=MODELS)
-_add(trainings, None, list=runs.list_runs, show=runs.show, resume=runs.resume, stop=runs.stop)
-app.add_typer(shared_models, name="models", rich_help_panel=MODELS)
-_add(shared_models, None, list=models.list_models, show=models.show, pull=models.pull, push=models.push)
-app.add_typer(evaluations, name="eval", rich_help_panel=MODELS)
-evaluations.callback()(evaluate.evaluate)
-_add(evaluations, None, show=evaluate.show)
-_add(app, MODELS, calibrate=calibrate.calibrate)
-_add(app, SETTINGS, doctor=doctor.doctor)
-app.add_typer(settings, name="config", rich_help_panel=SETTINGS)
-_add(settings, None, list=config.list_settings, get=config.get, set=config.set_)
-_add(settings, None, unset=config.unset, path=config.show_path)
+def _add(group: typer.Typer, panel: str | None, **commands: str) -> None:
+    for word, described in commands.items():
+        group.command(word, cls=Command, rich_help_panel=panel)(_function(described))
+
+
+def _group(word: str, panel: str, **how: Any) -> typer.Typer:
+    group = typer.Typer(cls=Group, **how)
+    app.add_typer(group, name=word, rich_help_panel=panel)
+    return group
+
+
+_add(
+    app,
+    MEMORY,
+    demo="demo.demo: Ingest 10 made-up news stories, ask about them, delete the files and ask again.",
+    ingest="ingest.ingest: Memorise files and folders. Files that haven't changed since the last run are skipped.",
+    ask="ask.ask: Answer questions from your banks, citing the files that each answer comes from.",
+    chat="ask.chat: Ask one question after the other. Follow-ups are completed from the question before; /help lists what else to type.",
+    search="search.search: Find the passages that best match a query, by meaning and by words, without answering it.",
+    tui="tui.tui: Open the dashboard: browse documents and codes, follow training and ingests, ask questions.",
+    serve="serve.serve: Serve a memory over HTTP: other programs ask questions and add documents.",
+    mcp="serve.mcp: Let an assistant ask, search and add to a memory: a Model Context Protocol (MCP) server on stdin and stdout.",
+)
+banks = _group("bank", MEMORY, help="Inspect, change or move a bank.", no_args_is_help=True)
+_add(
+    banks,
+    "Inspect",
+    info="bank.info: Show what a bank holds, its size and the model that wrote it.",
+    list="bank.list_documents: List a bank's documents: chunks, bytes, date and source; tab-separated in a pipe.",
+    show="bank.show: Show everything a bank stores about a document, its text included, and whether its file has changed.",
+    verify="bank.verify: Check a bank for corruption. The exit code is 5 if there is any.",
+)
+_add(
+    banks,
+    "Change",
+    remove="bank.remove: Remove documents from a bank; if one is not found, none are removed. Does not delete files.",
+    undo="bank.undo: Restore what the last `mbc bank remove` removed, except for what has been ingested again since.",
+    merge="bank_transfer.merge: Copy other banks' documents into --bank, creating it if needed; on any error, none are copied.",
+    compact="bank_transfer.compact: Free the disk space that removed documents left behind. What the bank holds does not change.",
+)
+_add(
+    banks,
+    "Move",
+    export="bank_transfer.export: Export a bank as JSON Lines, from which `mbc bank import` rebuilds it.",
+    **{
+        "import": "bank_transfer.import_: Import an export into a bank, creating the bank if needed; on any error, nothing is imported."
+    },
+    reencode="bank_transfer.reencode: Switch a bank to another model: its documents are read again and encoded with that model.",
+)
+_add(
+    app, MODELS, train="train.train: Train a model. Ctrl-C stops after the current step; --resume continues from there."
+)
+runs = _group("runs", MODELS, help="List, resume and stop training runs.", no_args_is_help=True)
+_add(
+    runs,
+    None,
+    list="runs.list_runs: List training runs, latest first; tab-separated in a pipe.",
+    show="runs.show: Show a training run's settings, progress, best result and remaining time.",
+    resume="runs.resume: Continue a stopped or interrupted training run, as `mbc train --resume` does.",
+    stop="runs.stop: Stop a training run after the current step and save a snapshot, as Ctrl-C does.",
+)
+models = _group("models", MODELS, help="List and inspect models and presets; share models.", no_args_is_help=True)
+_add(
+    models,
+    None,
+    list="models.list_models: List the models you can use: this package's, those in your data folder, and those of training runs.",
+    show="models.show: Show what a model or preset is made of; for trained models, also the trainable and frozen parameters.",
+    pull="models.pull: Download a shared model; every command then takes it as --model OWNER/NAME.",
+    push="models.push: Share a model on the hub: its settings, trained weights and a model card, in one commit.",
+)
+evaluations = _group("eval", MODELS, invoke_without_command=True)
+evaluations.callback()(
+    _function("evaluate.evaluate: Evaluate how well methods answer: exact match, F1, sources, time and size.")
+)
+_add(evaluations, None, show="evaluate.show: Show the report of an evaluation, finished or not.")
+_add(
+    app,
+    MODELS,
+    calibrate="calibrate.calibrate: Use held-out questions to set the threshold between memory and guesswork; changes the model's config.",
+)
+_add(
+    app,
+    SETTINGS,
+    doctor="doctor.doctor: Show what is installed, available hardware, file locations and which features work.",
+)
+settings = _group("config", SETTINGS, help="Set default options.", no_args_is_help=True)
+_add(
+    settings,
+    None,
+    list="config.list_settings: List the settings in the config file: key and value, tab-separated in a pipe.",
+    get="config.get: Print a setting. The exit code is 2 if it is not set.",
+    set="config.set_: Set an option's default; the command line and environment variables override it.",
+    unset="config.unset: Remove a setting. The exit code is 2 if it is not set.",
+    path="config.show_path: Print the path of the config file, whether it exists or not.",
+)
 
 
 def main() -> None:
@@ -121,4 +183,6 @@ def main() -> None:
             stream.reconfigure(errors=errors)
     # The hub's library would otherwise send the hub information about this machine.
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+    # Pydantic would look for plugins in all installed packages.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "1")
     app(prog_name="mbc")

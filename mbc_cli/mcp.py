@@ -20,7 +20,8 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import AfterValidator, BaseModel, Field, StringConstraints
 
-from mbc_cli import question_options as fields
+from mbc_cli import request_fields as fields
+from mbc_cli.question_options import ask_options
 from mbc_cli.render.answer import answer_note, shared_words
 from mbc_cli.render.terminal import is_on
 from mbc_cli.service import Service
@@ -225,7 +226,7 @@ class MemoryServer:
 
         def work() -> AskResult:
             selection: Any = {"since": since, "as_of": as_of, "half_life": half_life, "only": only, "exclude": exclude}
-            options = fields.ask_options(**selection, sources=sources, min_confidence=min_confidence)
+            options = ask_options(**selection, sources=sources, min_confidence=min_confidence)
             (answer,) = self._banks().ask([question], options)
             confidence = answer.confidence
             return AskResult(
@@ -255,7 +256,7 @@ class MemoryServer:
 
         def work() -> SearchResult:
             selection: Any = {"since": since, "as_of": as_of, "half_life": half_life, "only": only, "exclude": exclude}
-            (sources,) = self._banks().search([query], fields.ask_options(**selection), top=top)
+            (sources,) = self._banks().search([query], ask_options(**selection), top=top)
             return SearchResult(
                 passages=[
                     _quotation(source, text=source.passage, words=shared_words(query, source)) for source in sources

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from mbc_cli.config import DEFAULT_MODEL, default_bank, evaluation_names, options_by_key, runs_folder
-from mbc_cli.program import is_from_command_line
+from mbc_cli.program import COMMON_PANEL, is_from_command_line
 from mbc_cli.render.terminal import notes
 from mbc_cli.text import sanitise
 from mbc_engine.answer import AskOptions
@@ -18,7 +18,6 @@ from mbc_engine.errors import ConfigError
 from mbc_engine.names import MINIMUM_NUMBERS, READ_MODES, own_runs, parse_read_mode, preset_names
 from mbc_engine.runs import CONFIG
 
-COMMON_PANEL: Final = "Common options"
 Completions = list[tuple[str, str]]
 
 

@@ -10,9 +10,11 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import cached_property
+from importlib import import_module
 from pathlib import Path
 from types import FrameType
-from typing import Any, Final, TextIO
+from typing import Any, Final, Literal, TextIO, get_args, get_origin
 
 import typer
 from rich.text import Text
@@ -24,6 +26,7 @@ from mbc_cli.text import format_duration, sanitise
 from mbc_engine.errors import BankError, ConfigError, MBCError
 from mbc_engine.machine import is_launched
 
+COMMON_PANEL: Final = "Common options"
 USAGE, UNEXPECTED = 2, 1
 # Exit code a shell reports after SIGPIPE: nobody reads the output any more, as after `| head`.
 BROKEN_PIPE: Final = 141
@@ -67,23 +70,74 @@ def _at_home(value: Any) -> Any:
     return Path(os.path.expanduser(value)) if isinstance(value, Path) else value  # noqa: PTH111 - "~nobody" stays
 
 
+class _Coercion:
+    """What Typer makes of a parameter's value, without Typer where the value is of its type or only has to be a path.
+
+    Typer imports Pydantic and builds a schema for each parameter, given or not, a fifth of the time of a cold `mbc ask`.
+    """
+
+    def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
+        kind, is_list = param.type_descriptor.annotation, param.multiple or param.nargs == -1
+        (kind,) = get_args(kind) if is_list else (kind,)
+        if value is None:
+            return () if is_list else None
+        values = value if is_list else [value]
+        is_parsed = param.type_descriptor.parameter_info.parser is not None
+        if is_parsed or isinstance(values, str) or not all(_is_of(kind, each) for each in values):
+            return type(param).get_runtime_param(param).coerce(value, param=param, ctx=ctx)
+        values = [Path(each) if kind is Path else each for each in values]
+        return values if is_list else values[0]
+
+
+def _is_of(kind: Any, value: Any) -> bool:
+    if kind is Path:
+        return isinstance(value, str | Path)
+    return value in get_args(kind) if get_origin(kind) is Literal else type(value) is kind
+
+
+def _adapted(params: list[Any]) -> list[Any]:
+    for param in params:
+        # Typer would report an unreadable file as a usage error; the code that opens it knows the right exit code.
+        param.type_descriptor.parameter_info.readable = False
+        _set_metavar(param)
+    return params
+
+
+def _unwrapped(help: str | None) -> str:
+    """A docstring with each paragraph on one line; examples keep theirs."""
+    paragraphs = (help or "").split("\n\n")
+    return "\n\n".join(text if text.startswith("Examples:") else " ".join(text.split()) for text in paragraphs)
+
+
 class _CommandMixin:
+    """A command of a function, or of a stand-in with the function's module, name and first paragraph of help."""
+
     help: str | None
+    callback: Any
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        paragraphs = (self.help or "").split("\n\n")  # unwrapped below; examples keep their lines
-        self.help = "\n\n".join(text if text.startswith("Examples:") else " ".join(text.split()) for text in paragraphs)
-        for param in self.params:  # type: ignore[attr-defined]
-            # Typer would report an unreadable file as a usage error; the code that opens it knows the right exit code.
-            param.type_descriptor.parameter_info.readable = False
-            _set_metavar(param)
+        self.help = _unwrapped(self.help)
+        given = self.__dict__.pop("params")
+        if given or self.callback is None:
+            self.params = _adapted(given)
+
+    @cached_property
+    def params(self) -> list[Any]:
+        """Arguments and options, of a stand-in those of its function, which is imported with the first look at them."""
+        alone = typer.Typer(add_completion=False)
+        alone.command()(getattr(import_module(self.callback.__module__), self.callback.__name__))
+        command = typer.main.get_command(alone)
+        self.callback, self.help = command.callback, _unwrapped(command.help)
+        return _adapted(command.params)
 
     def get_params(self, ctx: Any) -> list[Any]:
         params = super().get_params(ctx)  # type: ignore[misc]
         root = ctx.find_root().command
         shared = [] if root is self else [param for param in root.params if param.name in _SHARED]
         _set_metavar(params[-1])
+        for param in params:
+            param.get_runtime_param = _Coercion
         return [*params[:-1], *shared, *params[-1:]]  # --help stays last
 
     def parse_args(self, ctx: Any, args: list[str]) -> Any:
@@ -96,7 +150,7 @@ class _CommandMixin:
     def make_parser(self, ctx: Any) -> Any:
         """Also accept `--no-` before a flag, to turn off what the config file turns on."""
         parser = super().make_parser(ctx)  # type: ignore[misc]
-        for option in self.params:  # type: ignore[attr-defined]
+        for option in self.params:
             if isinstance(option, TyperOption) and option.is_flag and option.expose_value and not option.is_eager:
                 name = long_name(option)
                 off = name.removeprefix("no-") if name.startswith("no-") else f"no-{name}"
@@ -104,7 +158,7 @@ class _CommandMixin:
         return parser
 
 
-class Command(_CommandMixin, TyperCommand):
+class Command(_CommandMixin, TyperCommand):  # type: ignore[override]
     def invoke(self, ctx: Any) -> Any:
         with _running(ctx):
             return super().invoke(ctx)
@@ -137,7 +191,7 @@ _OTHER_NAMES: Final = {
 }
 
 
-class Group(_CommandMixin, TyperGroup):
+class Group(_CommandMixin, TyperGroup):  # type: ignore[override]
     """Commands under one word, which may itself be a command."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:

@@ -26,7 +26,6 @@ from mbc_engine.conversation import completed, joined, questions_in, reply_to
 from mbc_engine.errors import ConfigError, MBCError, NothingToRead, ShardLost
 from mbc_engine.machine import return_free_memory
 from mbc_engine.names import is_on_cluster
-from mbc_engine.runs.ingests import forget_names, recorded
 from mbc_engine.sources import OnDecoding, Passages, merged, text_model
 
 if TYPE_CHECKING:
@@ -292,6 +291,7 @@ class Memory:
         """
         with self._writing(keeps_origins=keeps_origins, keeps_text=keeps_text) as bank:
             from mbc_engine.ingestion import run
+            from mbc_engine.runs.ingests import recorded
 
             options["open_model"] = None if codec == "zstd" else text_model
             options["most_recoded"] = _RECODED_SOON if codec == "auto" else None
@@ -308,6 +308,8 @@ class Memory:
         with nullcontext(given) if given else MemoryBank.open(self._path_to_write()) as bank, bank.changing():
             removed = bank.remove({(source, part) for source in sources for part in bank.parts_of(source)})
         if self._log:
+            from mbc_engine.runs.ingests import forget_names
+
             forget_names(self._log)
         return removed
 

@@ -20,11 +20,11 @@ from mbc_cli.render.terminal import errors, notes, out, print_json, print_json_l
 from mbc_cli.text import display_path, format_duration, pluralise, sanitise
 from mbc_engine.answer import Answer, AskOptions
 from mbc_engine.conversation import completed, following, turn_of
-from mbc_engine.datasets.questions import Question, load_questions, no_questions, stream_questions
 from mbc_engine.errors import ConfigError, MBCError
 from mbc_engine.text.decoding import storable
 
 if TYPE_CHECKING:
+    from mbc_engine.datasets.questions import Question
     from mbc_engine.memory import Memory
 
 try:
@@ -109,8 +109,10 @@ def ask(
                 open_file(Path(answer.sources[0].path), answer.sources[0].line)
 
 
-def _read_batches(file: Path | None) -> tuple[Iterable[Sequence[Question]], int | None]:
+def _read_batches(file: Path | None) -> "tuple[Iterable[Sequence[Question]], int | None]":
     """The questions of a file, which is read completely, or of stdin as they arrive, and how many if that is known."""
+    from mbc_engine.datasets.questions import load_questions, no_questions, stream_questions
+
     if file is not None and file != _STDIN:
         questions = load_questions(file)
         return [questions], len(questions)
@@ -123,7 +125,12 @@ def _read_batches(file: Path | None) -> tuple[Iterable[Sequence[Question]], int 
 
 
 def _answer_all(
-    memory: "Memory", options: AskOptions, groups: Iterable[Sequence[Question]], total: int | None, *, as_json: bool
+    memory: "Memory",
+    options: AskOptions,
+    groups: "Iterable[Sequence[Question]]",
+    total: int | None,
+    *,
+    as_json: bool,
 ) -> None:
     began, answered = time.perf_counter(), 0
     with ProgressView(is_shown=total is not None or not sys.stdin.isatty()) as view:

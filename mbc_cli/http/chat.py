@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator
 
-from mbc_cli import question_options as fields
+from mbc_cli import request_fields as fields
 from mbc_cli.http.server import ApiError, api_error
+from mbc_cli.question_options import ask_options
 from mbc_cli.render.answer import NOT_IN_MEMORY, PERHAPS, answer_json, answer_text, passage_json
 from mbc_engine.answer import AskOptions
 from mbc_engine.conversation import is_small_talk, rewritten
@@ -77,7 +78,7 @@ class SearchOptions(BaseModel):
 
     def options(self, **others: Any) -> AskOptions:
         options = self.model_dump(exclude={"query", "top"})
-        return fields.ask_options(read_mode=options.pop("read"), **options, **others)
+        return ask_options(read_mode=options.pop("read"), **options, **others)
 
 
 class MemoryOptions(SearchOptions):

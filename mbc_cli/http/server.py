@@ -28,8 +28,8 @@ from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from mbc_cli.question_options import as_fields
 from mbc_cli.render.terminal import notes, out, print_verbose
+from mbc_cli.request_fields import as_fields
 from mbc_cli.service import QueueFull, ServiceClosed
 from mbc_engine.errors import BankBusy, BankError, ConfigError, DataError, MBCError, NothingToRead
 

@@ -16,7 +16,7 @@ from starlette.responses import Response, StreamingResponse
 from mbc_cli.http.chat import EVENTS, MemoryOptions, Message, completed_question, event
 from mbc_cli.http.documents import NewDocument, document_file
 from mbc_cli.http.server import ApiError
-from mbc_cli.question_options import MAX_QUESTION_LENGTH
+from mbc_cli.request_fields import MAX_QUESTION_LENGTH
 from mbc_engine.lm.chat import THOUGHTS, models_in, server_key
 
 PASSAGES: Final = 6

@@ -16,7 +16,7 @@ from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path
 from statistics import fmean
-from typing import Any, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from mbc_engine.bank import database
 from mbc_engine.bank.block import Block
@@ -37,8 +37,10 @@ from mbc_engine.bank.text_codec import LM_BATCH, OpenTextModel, decode_chunk, en
 from mbc_engine.bank.upgrades import open_current
 from mbc_engine.bank.words import words_of
 from mbc_engine.errors import BankBusy, BankError, ModelMismatch
-from mbc_engine.events import TextsRecoded
 from mbc_engine.text import Document
+
+if TYPE_CHECKING:
+    from mbc_engine.events import TextsRecoded
 
 _T = TypeVar("_T")
 # Recoding work that a killed process may lose.
@@ -187,13 +189,15 @@ class MemoryBank(ReadableBank):
 
     def recode_texts(
         self, open_model: OpenTextModel, *, to_lm: bool, stop: threading.Event | None = None
-    ) -> Iterator[TextsRecoded]:
+    ) -> "Iterator[TextsRecoded]":
         """Recode all texts with a language model, where that takes fewer bytes, or back to zstd, until `stop` is set.
 
         The first event gives their number, before the model is opened; if there are none, it is not opened. Others can
         write between commits, which are a few seconds apart; another call continues from the last one. Raises
         ModelError if there is no model, BankError if texts are coded with another one or damaged.
         """
+        from mbc_engine.events import TextsRecoded
+
         began = committed = time.monotonic()
         texts, codec = self._blocks.texts, "lm" if to_lm else "zstd"
         with self.snapshot():

@@ -416,6 +416,13 @@ def perplexity(counts: NDArray[np.integer[Any]] | NDArray[np.floating[Any]]) -> 
     return np.asarray(np.exp(-(share * np.log(np.where(share > 0, share, 1))).sum(-1)))
 
 
+def distinct(values: Indices) -> Indices:
+    """The distinct values, ascending. Unlike the first `np.unique` of a process, it does not import numpy.ma, for 20 ms."""
+    ordered: Indices = np.sort(values)
+    is_new: NDArray[np.bool_] = np.diff(ordered, prepend=ordered[:1] - 1) != 0
+    return ordered[is_new]
+
+
 def read_across(chunks: Numbers, sizes: Indices, read: Callable[[int, Indices], Iterable[_T]]) -> list[_T]:
     """Read chunks that are numbered across several containers of these sizes, such as blocks or banks.
 
@@ -428,7 +435,7 @@ def read_across(chunks: Numbers, sizes: Indices, read: Callable[[int, Indices], 
     order = np.argsort(wanted, kind="stable")  # neighbours are read together
     holders = np.searchsorted(ends, wanted[order], side="right")
     values: dict[int, _T] = {}
-    for holder in np.unique(holders).tolist():
+    for holder in dict.fromkeys(holders.tolist()):
         positions = order[holders == holder]
         values |= zip(positions.tolist(), read(holder, wanted[positions] - (ends[holder] - sizes[holder])), strict=True)
     return [values[position] for position in range(len(values))]

@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from mbc_engine.bank.records import Indices
+from mbc_engine.bank.records import Indices, distinct
 from mbc_engine.text.characters import spellings
 from mbc_engine.text.language import ENGLISH
 
@@ -35,7 +35,6 @@ _PARTED: Final = re.compile(r"(?<!\d)\d++(?:[.,:]\d++)+")
 # Words within names like max_size and RBC113.
 _WITHIN: Final = re.compile(r"[^\W\d_]{3,}")
 _CAPITALISED: Final = re.compile(r"\b([A-Z]\w+) (?=([A-Z]\w+))")
-_SIGNS: Final = re.compile(rf"(?=([{_SIGN}]{{2}}|(?<![{_SIGN}])[{_SIGN}](?![{_SIGN}])))")
 _PLURALS: Final = (("ies", "y"), ("sses", "ss"), ("ss", "ss"), ("us", "us"), ("is", "is"), ("s", ""))
 _SUFFIXES: Final = ("ing", "ed", "ly", "er", "or", "ion", "ment", "al", "ive", "e")
 _SHORTEST_STEM: Final = 4
@@ -59,9 +58,15 @@ def words_in(text: str) -> set[str]:
     """
     words = {*_SYMBOLS.findall(text.lower()), *(re.sub("[,:]", ".", number) for number in _PARTED.findall(text))}
     for spelling in spellings(text):
-        words.update(_WORD.findall(spelling), () if spelling.isascii() else _SIGNS.findall(spelling))
+        words.update(_WORD.findall(spelling), () if spelling.isascii() else _signs().findall(spelling))
     words.update(*(_WITHIN.findall(word) for word in words if not word.isalpha()))
     return words.union(_names_of_common_words(text))
+
+
+@cache
+def _signs() -> re.Pattern[str]:
+    """Two signs of unspaced scripts side by side, or one alone; its sets take long to compile, and few texts have any."""
+    return re.compile(rf"(?=([{_SIGN}]{{2}}|(?<![{_SIGN}])[{_SIGN}](?![{_SIGN}])))")
 
 
 def tokens_of(text: str) -> list[str]:
@@ -278,7 +283,7 @@ def find_words(indexes: Sequence[WordIndex], numbers: Sequence[int]) -> list[Ind
     Where an earlier version indexed them, those that may.
     """
     sought = np.array([*numbers, *(_BUCKETS + number % _EARLIER_BUCKETS for number in numbers)], np.int64)
-    parts = [(index, np.unique(sought * index.ranges // WORDS)) for index in indexes]
+    parts = [(index, distinct(sought * index.ranges // WORDS)) for index in indexes]
     lengths = np.array([(index.ends[ranges + 1] - index.ends[ranges])[:, 1].sum() for index, ranges in parts], np.int64)
     chunks = np.array([index.chunks for index in indexes], np.int64)
     first_chunks, chunks_of = np.cumsum(chunks) - chunks, [[np.empty(0, np.int64)] for _ in sought]
@@ -327,7 +332,7 @@ def _read(parts: Sequence[tuple[WordIndex, Indices]]) -> tuple[Indices, Indices,
     # The chunks of some numbers at a time: those from each of the `bounds` on, which are in one range.
     stops, shifts = np.append(0, np.cumsum(counts)), _shifts(counts, chunks_of)
     low_bits = np.append(0, np.cumsum(counts * shifts))
-    bounds = np.unique(np.concatenate([ends, *(some[:1] for some in _pieces(stops[:-1]))]))
+    bounds = distinct(np.concatenate([ends, *(some[:1] for some in _pieces(stops[:-1]))]))
     of_range = np.searchsorted(ends, bounds[:-1], side="right") - 1
     high_starts = bits.after(starts[of_range], stops[bounds[:-1]] - stops[ends][of_range])
     after = bits.after(starts, np.diff(stops[ends]))

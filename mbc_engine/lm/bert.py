@@ -62,7 +62,10 @@ class Bert:
         config: as in its `config.json`.
         weights: by their names in transformers' model of the same type.
         device: where it computes.
+        file: that of its weights; None if they are not from one.
     """
+
+    file: Path | None = None
 
     def __init__(
         self, config: Mapping[str, Any], weights: Mapping[str, Floats], tokenizer: Tokenizer, *, device: str = "cpu"
@@ -191,7 +194,7 @@ class Bert:
         if self.device != "cpu":
             yield from map(work, given)
             return
-        with _one_thread:
+        with one_thread:
             if len(given) < 2 or usable_threads() == 1:
                 yield from map(work, given)
                 return
@@ -240,7 +243,9 @@ class Bert:
         _require_ordinary(tokenizer)
         tokenizer.no_truncation()
         tokenizer.no_padding()
-        return cls(config, weights, tokenizer, device=device)
+        encoder = cls(config, weights, tokenizer, device=device)
+        encoder.file = folder / WEIGHTS
+        return encoder
 
 
 def _require_numbers(config: Mapping[str, Any]) -> None:
@@ -421,7 +426,7 @@ class _OneThread:
                 self._limit.restore_original_limits()
 
 
-_one_thread: Final = _OneThread()
+one_thread: Final = _OneThread()
 
 
 @cache

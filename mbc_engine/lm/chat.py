@@ -7,12 +7,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property
-from http.client import HTTPException
 from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import urlsplit
-from urllib.request import urlopen
 
 from mbc_engine.errors import ConfigError, ModelError
 from mbc_engine.machine import require_extra
@@ -238,6 +236,9 @@ def models_at(url: str, seconds: float = 2.0) -> list[str]:
 
     None is sent: the user's is for one server, not for whatever listens here or is redirected to.
     """
+    from http.client import HTTPException
+    from urllib.request import urlopen
+
     try:
         with urlopen(f"{url}/models", timeout=seconds) as reply:  # noqa: S310  # the user's own address, http or https
             return models_in(reply.read(_LONGEST_LISTING))

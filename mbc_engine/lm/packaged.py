@@ -7,18 +7,20 @@ the encoder of mini's large reader, comes in five packages with a fifth of a zip
 
 import errno
 import hashlib
+import os
+import re
 import shutil
 import zipfile
 import zlib
 from collections.abc import Callable
-from functools import cache
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import platformdirs
-from filelock import FileLock
 
-from mbc_engine.atomic_write import PRIVATE_FILE
+from mbc_engine.atomic_write import PRIVATE_FILE, atomic_write, make_private_folder
 from mbc_engine.errors import ModelError
 from mbc_engine.lm import gguf
 from mbc_engine.machine import installing, package_folder
@@ -122,27 +124,49 @@ def minilm_folder() -> Path | None:
     return package and package / "model"
 
 
-def unofficial_file(folder: Path) -> Path | None:
-    """The first file of all-MiniLM-L6-v2 that is missing or not official in a folder; None if all are official."""
+def unofficial_file(folder: Path, *, remembers: bool = False) -> Path | None:
+    """The first file of all-MiniLM-L6-v2 that is missing or not official in a folder; None if all are official.
+
+    If it `remembers`, files that have not changed since they were last hashed are not read again.
+    """
     for name, digest in _MINILM_DIGESTS.items():
+        file = folder / name
         try:
-            known = (folder / name).stat()
-            if _hashed(folder / name, known.st_size, known.st_mtime_ns) != digest:
-                return folder / name
+            if (remembered(file, partial(_hashed, file)) if remembers else _hashed(file)) != digest:
+                return file
         except OSError:
-            return folder / name
+            return file
     return None
 
 
-@cache
-def _hashed(file: Path, *_identity: int) -> str:
+def _hashed(file: Path) -> str:
     with file.open("rb") as opened:
         return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
+def remembered(file: Path, digest: Callable[[], str], *details: str) -> str:
+    """A SHA-256 digest of a file and of details, from the cache unless the file has changed since it was computed.
+
+    Hashing the weights of an encoder takes a tenth of the time of a cold `mbc ask`.
+    """
+    known = file.stat()
+    identity = os.path.realpath(file), known.st_ino, known.st_size, known.st_mtime_ns, known.st_ctime_ns, details
+    path = platformdirs.user_cache_path("mbc") / "digests" / hashlib.sha256(repr(identity).encode()).hexdigest()
+    with suppress(OSError, ValueError):
+        found = path.read_text(encoding="ascii")
+        if re.fullmatch("[0-9a-f]{64}", found):
+            return found
+    computed = digest()
+    with suppress(OSError):
+        make_private_folder(path.parent)
+        with atomic_write(path, is_private=True) as opened:
+            opened.write(computed.encode())
+    return computed
+
+
 def _checked_minilm() -> Path | None:
     folder = minilm_folder()
-    if folder and (wrong := unofficial_file(folder)):
+    if folder and (wrong := unofficial_file(folder, remembers=True)):
         raise ModelError(
             f"{wrong} is not the official file; it will not be used.",
             hint="Reinstall the bundle, or uninstall it and download the model from the hub.",
@@ -189,6 +213,8 @@ def unpack_once(folder: Path, is_there: Callable[[], bool], fill: Callable[[Path
         if folder.is_symlink():
             raise OSError(errno.ELOOP, "It is a link", str(folder))
         folder.parent.mkdir(parents=True, exist_ok=True)
+        from filelock import FileLock
+
         with FileLock(folder.with_name(f"{folder.name}.lock"), mode=PRIVATE_FILE):
             if is_there():
                 return

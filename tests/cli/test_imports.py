@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 from mbc_engine.events import TrainStarted
 from tests.conftest import write_log
 
@@ -84,3 +86,57 @@ def test_no_heavy_imports(home, make_bank, record, monkeypatch):
     )
     errors = [line.removeprefix("Error: ") for line in done.stderr.splitlines() if line.startswith("Error: ")]
     assert errors == [message for _, _, message in WRONG]
+
+
+# What only some commands need.
+OPTIONAL = (
+    *("mbc_cli.http", "mbc_cli.mcp", "mbc_cli.tui", "mbc_cli.service", "mbc_cli.request_fields"),
+    *(
+        "mbc_engine.evaluation",
+        "mbc_engine.training",
+        "mbc_engine.ingestion",
+        "mbc_engine.datasets",
+        "mbc_engine.paper",
+    ),
+    *(
+        "mbc_engine.events",
+        "mbc_engine.bank.exchange",
+        "mbc_engine.mini",
+        "mbc_engine.mini.writer",
+        "mbc_engine.shards",
+    ),
+    *("numpy", "numpy.ma", "pydantic", "filelock", "http.client"),
+)
+PRINT_MODULES = """
+import sys
+from mbc_cli.app import main
+try:
+    main()
+finally:
+    sys.stderr.write("\\n" + " ".join(sys.modules))
+"""
+
+
+@pytest.mark.parametrize(
+    ("command", "needed"),
+    [
+        ("--help", set()),
+        ("bank --help", set()),
+        ("ask --help", {"mbc_cli.commands.ask"}),
+        ("config path", {"mbc_cli.commands.config"}),
+        ("ask Who moved?", {"mbc_cli.commands.ask", "mbc_engine.mini", "numpy", "pydantic"}),
+        ("search Ada", {"mbc_cli.commands.search", "mbc_engine.mini", "numpy", "pydantic"}),
+        ("bank info", {"mbc_cli.commands.bank", "mbc_engine.events", "numpy"}),
+    ],
+)
+def test_a_command_imports_nothing_that_only_others_need(command, needed, mbc, home):
+    if "numpy" in needed:
+        (home / "ada.txt").write_text("Ada moved to Aalen.")
+        assert mbc("ingest", "ada.txt", "--codec", "zstd").exit_code == 0
+    done = subprocess.run([sys.executable, "-c", PRINT_MODULES, *command.split()], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    modules = set(done.stderr.splitlines()[-1].split())
+    optional = {name for name in OPTIONAL if name not in needed}
+    optional |= {name for name in modules if name.startswith("mbc_cli.commands.") and name not in needed}
+    assert modules & optional == set()
+    assert needed <= modules

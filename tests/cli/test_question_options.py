@@ -4,7 +4,8 @@ from datetime import date
 
 import pytest
 
-from mbc_cli.question_options import as_fields, ask_options
+from mbc_cli.question_options import ask_options
+from mbc_cli.request_fields import as_fields
 from mbc_engine.errors import ConfigError
 
 

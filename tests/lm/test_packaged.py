@@ -125,6 +125,23 @@ def test_unofficial_file_is_refused(package, file):
     assert file in caught.value.message
 
 
+def test_digests_are_remembered_until_their_file_changes(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    file, given = tmp_path / "weights", iter("abcd")
+    file.write_text("one")
+
+    def digest():
+        return next(given) * 64
+
+    assert [packaged.remembered(file, digest), packaged.remembered(file, digest)] == ["a" * 64] * 2
+    assert packaged.remembered(file, digest, "of a model") == "b" * 64
+    file.write_text("other")
+    assert packaged.remembered(file, digest) == "c" * 64
+    for known in (tmp_path / "cache" / "mbc" / "digests").iterdir():
+        known.write_text("damaged")
+    assert packaged.remembered(file, digest) == "d" * 64
+
+
 def test_cache_comes_before_the_package(package, tmp_path, monkeypatch):
     (package / "model" / "model.safetensors").write_bytes(b"never read")
     snapshot = tmp_path / "cache" / f"models--{NAME.replace('/', '--')}" / "snapshots" / "1234"
