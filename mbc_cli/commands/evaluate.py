@@ -225,11 +225,11 @@ def _check_option_conflicts(ctx: typer.Context) -> None:
 
 def _suite_of(base: "Base", data: str, train: list[str], validation: str | None, how: dict[str, Any]) -> "Suite":
     """A suite of one cell, from what was typed."""
-    from mbc_engine.evaluation.suite import Dataset, Suite, require_usable
+    from mbc_engine.evaluation.suite import Suite, require_usable
 
-    dataset = Dataset(name=_dataset_name(data), title=data, train=train, validation=validation, test=data)
-    what = {"title": f"{base.title} on {data}", "bases": [base], "datasets": [dataset.located(None)]}
-    suite = Suite.model_validate(what | how)
+    dataset = {"name": _dataset_name(data), "title": data, "train": train, "validation": validation, "test": data}
+    what = {"title": f"{base.title} on {data}", "bases": [base], "datasets": [dataset]}
+    suite = Suite.model_validate(what | how, context={"folder": None})
     require_usable(suite)
     sources = [data, *train, *([validation] if validation else [])]
     read_data([source for source in sources if not is_of_hub(source)])  # hub datasets take too long to read twice

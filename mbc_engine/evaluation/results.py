@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from statistics import fmean
 from typing import Annotated, Any, Final
@@ -19,7 +20,6 @@ from mbc_engine.datasets.layout import QAExample
 from mbc_engine.errors import ConfigError, DataError
 from mbc_engine.evaluation.methods import MethodAnswer
 from mbc_engine.evaluation.statistics import Difference, Interval, adjusted, compare_pairs, interval
-from mbc_engine.events import RateTried
 from mbc_engine.metrics import Golds, compare
 from mbc_engine.runs.training_runs import hold_folder
 from mbc_engine.text.decoding import storable
@@ -132,15 +132,13 @@ class CodeUsage:
     without_reset: tuple[tuple[int, float], ...]
 
 
-def predict(
-    example: QAExample, given: MethodAnswer, *, stream_index: int, memory_index: int, golds: Golds
-) -> Prediction:
-    """Score an answer; its document has index `stream_index` in the stream, `memory_index` among those memorised."""
+def predict(example: QAExample, given: MethodAnswer, index: int, *, start: int, golds: Golds) -> Prediction:
+    """Score an answer about document `index` of the stream, from a memory of the documents from `start` on."""
     answer, sources = storable(given.text), (given.sources or ())[:_SOURCES]
     match = compare(answer, example.answers, golds)
     scores = match.exact_match, match.f1, match.lenient_match
-    rank = sources.index(memory_index) if memory_index in sources else None
-    return Prediction(example.id, stream_index, example.question, example.answers, answer, *scores, rank, example.title)
+    rank = sources.index(index - start) if index - start in sources else None
+    return Prediction(example.id, index, example.question, example.answers, answer, *scores, rank, example.title)
 
 
 def score(predictions: Sequence[Prediction], *, names_sources: bool, seed: int) -> QuestionScores:
@@ -174,76 +172,61 @@ def pair_all(answered: Mapping[str, Sequence[Prediction]], pairs: Iterable[tuple
     random draws.
     """
     known = {name: by_question(predictions) for name, predictions in answered.items()}
-    shared, alike = dict[tuple[str, str], list[tuple[Prediction, Prediction]]](), defaultdict[Any, list[Any]](list)
+    alike = defaultdict[tuple[Any, ...], list[tuple[str, str]]](list)
     for pair in pairs:
         ours, theirs = (known.get(name, {}) for name in pair)
-        if both := [(one, theirs[key]) for key, one in ours.items() if key in theirs]:
-            shared[pair] = both
-            alike[tuple(one.cluster for one, _ in both)].append(pair)
-    figures: dict[str, list[Difference]] = {}
-    for figure in ("exact_match", "f1"):
-        tested: dict[tuple[str, str], Difference] = {}
-        for clusters, group in alike.items():
-            values = [
-                (
-                    [100.0 * getattr(one, figure) for one, _ in shared[pair]],
-                    [100.0 * getattr(other, figure) for _, other in shared[pair]],
-                )
-                for pair in group
-            ]
-            tested |= zip(group, compare_pairs(values, clusters), strict=True)
-        tests = [tested[pair] for pair in shared]
-        corrected = adjusted(test.p for test in tests)
-        figures[figure] = [replace(test, adjusted=p) for test, p in zip(tests, corrected, strict=True)]
-    rows = zip(shared.items(), figures["exact_match"], figures["f1"], strict=True)
-    return tuple(PairedTest(*pair, len(both), em, f1) for (pair, both), em, f1 in rows)
+        if shared := tuple(key for key in ours if key in theirs):
+            alike[shared].append(pair)
+    tested: dict[tuple[str, str], PairedTest] = {}
+    for shared, group in alike.items():
+        figures = [
+            [[100.0 * getattr(known[name][key], figure) for key in shared] for name in pair]
+            for pair in group
+            for figure in ("exact_match", "f1")
+        ]
+        differences = iter(compare_pairs(figures, [known[group[0][0]][key].cluster for key in shared]))
+        tested |= {pair: PairedTest(*pair, len(shared), next(differences), next(differences)) for pair in group}
+    tests = [tested[pair] for pair in pairs if pair in tested]
+    corrected = (adjusted(one.exact_match.p for one in tests), adjusted(one.f1.p for one in tests))
+    return tuple(
+        replace(one, exact_match=replace(one.exact_match, adjusted=em), f1=replace(one.f1, adjusted=f1))
+        for one, em, f1 in zip(tests, *corrected, strict=True)
+    )
 
 
 def by_question(predictions: Sequence[Prediction]) -> dict[tuple[str, str, int], Prediction]:
     """Predictions by the question's id and text, and how often both occurred before."""
-    before: Counter[tuple[str, str]] = Counter()
-    known = {}
+    before, known = Counter[tuple[str, str]](), {}
     for one in predictions:
         known[one.id, one.question, before[one.id, one.question]] = one
         before[one.id, one.question] += 1
     return known
 
 
-_PREPARED: Final = "prepared"
-_RESULTS: Final = "results"
-_LINE: Final = TypeAdapter(Prediction)
 # The content of each kind of result file; there is one of scaling for each size.
-_KINDS: Final[Mapping[str, TypeAdapter[Any]]] = {
-    "rate": TypeAdapter(float),
-    "rates": TypeAdapter(tuple[RateTried, ...]),
-    "online": TypeAdapter(Measurement),
-    "scaling": TypeAdapter(Measurement),
-    "retention": TypeAdapter(tuple[Measurement, ...]),
-    "code-usage": TypeAdapter(CodeUsage),
+_KINDS: Final[Mapping[str, Any]] = {
+    "rate": float,
+    "online": Measurement,
+    "scaling": Measurement,
+    "retention": tuple[Measurement, ...],
+    "code-usage": CodeUsage,
 }
-_DIGEST: Final = TypeAdapter(str)
-_ENVIRONMENTS: Final = TypeAdapter(list[dict[str, Any]])
 
 
 class CellFolder:
-    """The results of a base LM on a dataset, each in a file that is written atomically."""
+    """The results of a base LM on a dataset, each in a file that is written atomically, and what was trained."""
 
     def __init__(self, path: Path) -> None:
-        self.path, self.name = path, path.name
-        self.prepared_folder = path / _PREPARED
+        self.path, self.prepared, self.results_folder = path, path / "prepared", path / "results"
 
     def file(self, method: str, kind: str) -> Path:
-        folder = self.path / _RESULTS
-        return (folder / _checked(method) if method else folder) / f"{kind}.json"
-
-    def has(self, method: str, kind: str) -> bool:
-        return self.file(method, kind).is_file()
+        return self.results_folder / method / f"{kind}.json"
 
     def write(self, method: str, kind: str, value: Any) -> None:
-        _write(self.file(method, kind), value, _adapter(kind))
+        _write(self.file(method, kind), value, _KINDS[kind.partition("-")[0] if kind not in _KINDS else kind])
 
     def read(self, method: str, kind: str) -> Any:
-        return _read(self.file(method, kind), _adapter(kind))
+        return _read(self.file(method, kind), _KINDS[kind.partition("-")[0] if kind not in _KINDS else kind])
 
     def write_measured(self, method: str, kind: str, measured: Sequence[Measurement]) -> None:
         """Write the answers and then the measurements of a protocol: several only of `retention`."""
@@ -251,7 +234,7 @@ class CellFolder:
             path = self._predictions(method, kind, one)
             path.parent.mkdir(parents=True, exist_ok=True)
             with atomic_write(path) as file:
-                file.writelines(_LINE.dump_json(prediction) + b"\n" for prediction in one.predictions)
+                file.writelines(_adapter(Prediction).dump_json(answer) + b"\n" for answer in one.predictions)
         self.write(method, kind, tuple(measured) if kind == "retention" else measured[0])
 
     def measured(self, method: str, kind: str) -> tuple[Measurement, ...]:
@@ -261,7 +244,8 @@ class CellFolder:
             path, predictions = self._predictions(method, kind, one), list[Prediction]()
             with _way_out(path, delete=self.file(method, kind)):
                 if kind == "online" or path.exists():
-                    predictions = [_LINE.validate_json(line, strict=True) for line in path.read_bytes().splitlines()]
+                    lines, line = path.read_bytes().splitlines(), _adapter(Prediction)
+                    predictions = [line.validate_json(answer, strict=True) for answer in lines]
                     if len(predictions) != one.scores.questions:
                         raise OSError(f"it has {len(predictions):,} of {one.scores.questions:,} answers")
             whole.append(replace(one, predictions=predictions))
@@ -276,30 +260,20 @@ class CellFolder:
         kept, rate = self.measured(method, "retention"), self.read(method, "rate")
         return MethodResults(online=next(iter(online), None), retention=kept, scaling=tuple(scaling), rate=rate)
 
-    def is_begun(self) -> bool:
-        return (self.path / _RESULTS).is_dir()
-
     def methods(self) -> list[str]:
-        names = sorted(path.name for path in _folders(self.path / _RESULTS))
-        return [name for name in names if any(self.file(name, "").parent.glob("*.json"))]
+        return sorted({path.parent.name for path in self.results_folder.glob("*/*.json")})
 
     def require_same_questions(self, digest: str) -> None:
         """Record the digest of the cell's questions, or raise DataError if it differs from the recorded one."""
         path = self.path / "questions.json"
-        before = _read(path, _DIGEST)
+        before = _read(path, str)
         if before is None:
-            _write(path, digest, _DIGEST)
+            _write(path, digest, str)
         elif before != digest:
             raise DataError(
-                f"The questions of {self.name} have changed since the evaluation began.",
+                f"The questions of {self.path.name} have changed since the evaluation began.",
                 hint="Restore their files, or use another folder.",
             )
-
-    def is_prepared(self, name: str) -> bool:
-        return (self.prepared_folder / name / _PREPARED).is_file()
-
-    def set_prepared(self, name: str) -> None:
-        (self.prepared_folder / name / _PREPARED).touch()
 
     def _predictions(self, method: str, kind: str, one: Measurement) -> Path:
         step = f"{kind}-{one.cost.documents}" if kind == "retention" else kind
@@ -310,8 +284,7 @@ class ExperimentFolder:
     """An experiment's folder, which need not exist yet."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
-        self.events = path / "events.jsonl"
+        self.path, self.events = path, path / "events.jsonl"
         self.report_markdown, self.report_json = path / "report.md", path / "report.json"
         self._settings, self._environments = path / "experiment.toml", path / "environment.json"
 
@@ -319,8 +292,7 @@ class ExperimentFolder:
         return self._settings.is_file()
 
     def lock(self) -> AbstractContextManager[None]:
-        again = "run again to continue from the last finished stage"
-        return hold_folder(self.path, "evaluation", resuming=again)
+        return hold_folder(self.path, "evaluation", resuming="run again to continue from the last finished stage")
 
     def begin(self, settings: Mapping[str, Any], environment: Mapping[str, Any]) -> None:
         """Record the settings and the environment. Raises ConfigError if work here began with other settings."""
@@ -329,9 +301,8 @@ class ExperimentFolder:
         text = tomlkit.dumps(settings)
         if text != storable(text):
             raise ConfigError("The name of a file is not UTF-8.", hint="Rename the file.")
-        before, now = self.settings() if self.exists() else {}, tomllib.loads(text)
-        if before and _folders(self.path):  # else it failed before its first stage
-            old, new = _without_sources(before), _without_sources(now)
+        if any(self.path.glob("*/")):  # else none began, or failed before its first stage
+            old, new = _without_sources(self.settings()), _without_sources(tomllib.loads(text))
             if others := sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name)):
                 fault = f"{self.path} holds an evaluation with other settings: {', '.join(others)}."
                 raise ConfigError(fault, hint="Use another folder, or the settings that it was begun with.")
@@ -339,7 +310,7 @@ class ExperimentFolder:
             file.write(text.encode())
         known, ignored = self.environments(), {"date": None, "command": None}
         if not any({**environment, **ignored} == {**other, **ignored} for other in known):
-            _write(self._environments, [*known, environment], _ENVIRONMENTS)
+            _write(self._environments, [*known, environment], list[dict[str, Any]])
 
     def settings(self) -> dict[str, Any]:
         try:
@@ -352,10 +323,10 @@ class ExperimentFolder:
             raise DataError(f"{self._settings} cannot be read: {error}.", hint=hint) from error
 
     def environments(self) -> list[dict[str, Any]]:
-        return _read(self._environments, _ENVIRONMENTS) or []
+        return _read(self._environments, list[dict[str, Any]]) or []
 
     def cell(self, name: str) -> CellFolder:
-        return CellFolder(self.path / _checked(name))
+        return CellFolder(self.path / name)
 
 
 def _without_sources(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -365,20 +336,21 @@ def _without_sources(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {**settings, "datasets": datasets}
 
 
-def _adapter(kind: str) -> TypeAdapter[Any]:
-    return _KINDS["scaling" if kind.startswith("scaling-") else kind]
+@cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
 
 
-def _write(path: Path, value: Any, kind: TypeAdapter[Any]) -> None:
+def _write(path: Path, value: Any, kind: Any) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_write(path) as file:
-        file.write(kind.dump_json(value, indent=2) + b"\n")
+        file.write(_adapter(kind).dump_json(value, indent=2) + b"\n")
 
 
-def _read(path: Path, kind: TypeAdapter[Any]) -> Any:
+def _read(path: Path, kind: Any) -> Any:
     """The content of a file, None if there is none. Raises DataError if it is damaged."""
     with _way_out(path, delete=path):
-        return kind.validate_json(path.read_bytes(), strict=True) if path.exists() else None
+        return _adapter(kind).validate_json(path.read_bytes(), strict=True) if path.exists() else None
 
 
 @contextmanager
@@ -390,16 +362,5 @@ def _way_out(path: Path, *, delete: Path) -> Iterator[None]:
         if isinstance(error, ValidationError):
             first = error.errors(include_url=False, include_input=False)[0]
             fault = "".join(f"{part}: " for part in first["loc"]) + first["msg"]
-        raise DataError(
-            f"{path} cannot be read: {fault}.", hint=f"Delete {delete} and run the evaluation again."
-        ) from error
-
-
-def _folders(path: Path) -> list[Path]:
-    return [inner for inner in path.iterdir() if inner.is_dir()] if path.is_dir() else []
-
-
-def _checked(name: str) -> str:
-    if name in ("", ".", "..") or any(letter in name for letter in "/\\\0"):
-        raise ConfigError(f"{name!r} cannot be the name of a folder.", hint="Use letters, digits and hyphens.")
-    return name
+        hint = f"Delete {delete} and run the evaluation again."
+        raise DataError(f"{path} cannot be read: {fault}.", hint=hint) from error

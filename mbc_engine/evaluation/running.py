@@ -83,7 +83,7 @@ def _events(
         missing: set[str] = set()
         for stage in cell.stages():
             number += 1
-            if cell.is_done(stage):
+            if stage.is_done:
                 yield StageFinished(cell.name, stage.name, 0.0, was_kept=True)
                 continue
             stage_began = time.monotonic()
@@ -134,28 +134,24 @@ def _work(stage: Stage, cell: Cell, stop: threading.Event) -> Generator[Event, N
             if isinstance(event, TrainStateChanged) and event.state == "stopped":  # as requested in its own folder
                 stop.set()
         if not stop.is_set():
-            folder.set_prepared(name)
-        return
-    if stage.kind == "code-usage":
-        curves = (_perplexities(folder.prepared_folder / training) for training in ("reset", "no-reset"))
+            stage.file.touch()
+    elif stage.kind == "code-usage":
+        curves = (_perplexities(folder.prepared / training) for training in ("reset", "no-reset"))
         folder.write("", "code-usage", CodeUsage(cell.config_of("reset").model.codebook.codes, *curves))
-        return
-    if stage.kind == "rate":
-        best, tried = yield from _best_rate(name, cell)
-        folder.write(name, "rates", tuple(tried))
-        folder.write(name, "rate", best)
-        return
-    method = cell.method(name, folder.read(name, "rate"))
-    options: Any = {"golds": suite.golds, "seed": suite.seed}
-    if stage.kind == "retention":
-        measured = yield from retention(method, cell.test, suite.retention, **options)
+    elif stage.kind == "rate":
+        folder.write(name, "rate", (yield from _best_rate(name, cell)))
     else:
-        size = stage.documents or suite.bank_documents
-        measured = ((yield from online(method, cell.test, bank_documents=size, **options)),)
-    folder.write_measured(name, stage.result, measured)
+        method = cell.method(name, folder.read(name, "rate"))
+        options: Any = {"golds": suite.golds, "seed": suite.seed}
+        if stage.kind == "retention":
+            measured = yield from retention(method, cell.test, suite.retention, **options)
+        else:
+            size = stage.documents or suite.bank_documents
+            measured = ((yield from online(method, cell.test, bank_documents=size, **options)),)
+        folder.write_measured(name, stage.file.stem, measured)
 
 
-def _best_rate(name: str, cell: Cell) -> Generator[Event, None, tuple[float, list[RateTried]]]:
+def _best_rate(name: str, cell: Cell) -> Generator[Event, None, float]:
     from mbc_engine.evaluation.fine_tuning import sweep
 
     rates, window = cell.suite.rates, cell.suite.document_window
@@ -176,7 +172,7 @@ def _perplexities(training: Path) -> tuple[tuple[int, float], ...]:
 
 
 def _training(name: str, cell: Cell, stop: threading.Event) -> Iterator[Event]:
-    suite, folder = cell.suite, cell.folder.prepared_folder / name
+    suite, folder = cell.suite, cell.folder.prepared / name
     if name in ("questions", "reader", "text"):
         from mbc_engine.evaluation.fine_tuning import train_on_questions
 
@@ -202,17 +198,16 @@ def _training(name: str, cell: Cell, stop: threading.Event) -> Iterator[Event]:
 
 def environment(seed: int, device: str = "cpu", command: str = "") -> dict[str, Any]:
     """The environment of an evaluation: versions, machine, seed, date (ISO 8601, UTC), command line."""
-    torch, gpu, packages = sys.modules.get("torch"), None if device == "cpu" else device, {}
-    if torch and device.startswith("cuda"):
-        gpu = torch.cuda.get_device_name(device)
+    torch, packages, commit = sys.modules.get("torch"), {}, None
     for name in _PACKAGES:
         with suppress(PackageNotFoundError):
             packages[name] = version(name)
-    folder, commit = Path(mbc_engine.__file__).parents[1], None
+    folder = Path(mbc_engine.__file__).parents[1]
     if (folder / ".git").exists():
         with suppress(OSError):
             git = ["git", "rev-parse", "HEAD"]
             commit = subprocess.run(git, cwd=folder, capture_output=True, text=True, check=False).stdout.strip() or None  # noqa: S603
+    is_cuda = torch is not None and device.startswith("cuda")
     return {
         "mbc": mbc_engine.__version__,
         "commit": commit,
@@ -224,7 +219,7 @@ def environment(seed: int, device: str = "cpu", command: str = "") -> dict[str, 
         "memory": memory(),
         "threads": torch.get_num_threads() if torch else None,
         "device": device,
-        "gpu": gpu,
+        "gpu": torch.cuda.get_device_name(device) if torch and is_cuda else None if device == "cpu" else device,
         "seed": seed,
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": storable(command),

@@ -1,5 +1,7 @@
 """Cells: their questions, stages, methods and variants of a config."""
 
+from pathlib import Path
+
 import pytest
 
 from mbc_engine.config import load_preset
@@ -109,7 +111,7 @@ def test_answering_uses_the_training_precision(settings, monkeypatch):
     monkeypatch.setattr("mbc_engine.lm.base.load_base", lambda path, **how: loaded.append((path, how["weights"])))
     cell.method("closed-book")
     cell.base_lm("questions")
-    questions = str(cell.folder.prepared_folder / "questions")
+    questions = str(cell.folder.prepared / "questions")
     assert loaded == [(questions, "bf16"), (questions, "float32")]
 
 
@@ -143,9 +145,9 @@ def untrained(settings, tiny):
 def test_indistinguishable_control_is_skipped(untrained, read, bank, is_asked):
     cell = untrained(read=read, bank_documents=bank, documents=8)
     names = ("mbc-shuffled-documents", "mbc-shuffled-codes", "mbc-empty", "mbc")
-    reasons = [cell.skip_reason(Stage("online", name)) for name in names]
+    reasons = [cell.skip_reason(Stage("online", name, Path())) for name in names]
     assert [reason is None for reason in reasons] == [is_asked, True, True, True]
-    assert cell.skip_reason(Stage("scaling", "mbc", documents=8)) == "there are only 8 documents"
+    assert cell.skip_reason(Stage("scaling", "mbc", Path(), documents=8)) == "there are only 8 documents"
 
 
 def test_a_read_mode_is_the_suites_or_in_the_name(untrained):

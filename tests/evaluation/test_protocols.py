@@ -235,9 +235,7 @@ class TestOnline:
                 for own in (own for own in asked if own.text in members):
                     place = members.index(own.text)
                     (reply,) = method.answer([own.question])
-                    expected.append(
-                        predict(own, reply, stream_index=start + place, memory_index=place, golds="shortest")
-                    )
+                    expected.append(predict(own, reply, start + place, start=start, golds="shortest"))
             assert outcome.predictions == expected
 
         holds()
