@@ -425,7 +425,7 @@ def first_fault(error: ValidationError) -> str:
     place = ".".join(str(part) for part in first["loc"])
     is_unknown = first["type"] == "extra_forbidden"
     wrong = "there is no such setting" if is_unknown else first["msg"].removeprefix("Value error, ").lower()
-    return f"{place}: {wrong}"
+    return f"{place}: {wrong}" if place else wrong
 
 
 def _apply(table: dict[str, Any], override: str) -> None:

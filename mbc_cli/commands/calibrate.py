@@ -46,8 +46,8 @@ def calibrate(
     _require_generating(model, folder)
     examples = read_data([data])
     with loading(f"model {model}"):
-        from mbc_engine.evaluation.calibrate import calibrate as measure
-        from mbc_engine.evaluation.calibrate import deal, require_writable, store
+        from mbc_engine.paper.calibration import calibrate as measure
+        from mbc_engine.paper.calibration import deal, require_writable, store
 
     deal(examples, bank_size, questions)  # an error comes before the model is loaded
     if not dry_run:

@@ -16,6 +16,7 @@ from typing import Annotated, Any, Final
 from pydantic import Field, TypeAdapter, ValidationError
 
 from mbc_engine.atomic_write import atomic_write
+from mbc_engine.config import first_fault
 from mbc_engine.datasets.layout import QAExample
 from mbc_engine.errors import ConfigError, DataError
 from mbc_engine.evaluation.methods import MethodAnswer
@@ -115,13 +116,6 @@ class MethodResults:
     wrong: Interval | None = None
     published: dict[str, Any] | None = None
 
-    def published_after(self, documents: int) -> dict[str, Any] | None:
-        """The paper's retention after so many documents; None unless it asks about as many first documents as ours."""
-        steps = self.published["retention"] if self.published else []
-        if not self.retention or not steps or self.retention[0].cost.documents != steps[0]["documents"]:
-            return None
-        return next((step for step in steps if step["documents"] == documents), None)
-
 
 @dataclass(frozen=True)
 class CodeUsage:
@@ -203,14 +197,8 @@ def by_question(predictions: Sequence[Prediction]) -> dict[tuple[str, str, int],
     return known
 
 
-# The content of each kind of result file; there is one of scaling for each size.
-_KINDS: Final[Mapping[str, Any]] = {
-    "rate": float,
-    "online": Measurement,
-    "scaling": Measurement,
-    "retention": tuple[Measurement, ...],
-    "code-usage": CodeUsage,
-}
+# The content of each kind of result file; of others, online and a size of scaling, a measurement.
+_KINDS: Final = {"rate": float, "retention": tuple[Measurement, ...], "code-usage": CodeUsage}
 
 
 class CellFolder:
@@ -223,10 +211,10 @@ class CellFolder:
         return self.results_folder / method / f"{kind}.json"
 
     def write(self, method: str, kind: str, value: Any) -> None:
-        _write(self.file(method, kind), value, _KINDS[kind.partition("-")[0] if kind not in _KINDS else kind])
+        _write(self.file(method, kind), value, _KINDS.get(kind, Measurement))
 
     def read(self, method: str, kind: str) -> Any:
-        return _read(self.file(method, kind), _KINDS[kind.partition("-")[0] if kind not in _KINDS else kind])
+        return _read(self.file(method, kind), _KINDS.get(kind, Measurement))
 
     def write_measured(self, method: str, kind: str, measured: Sequence[Measurement]) -> None:
         """Write the answers and then the measurements of a protocol: several only of `retention`."""
@@ -237,28 +225,27 @@ class CellFolder:
                 file.writelines(_adapter(Prediction).dump_json(answer) + b"\n" for answer in one.predictions)
         self.write(method, kind, tuple(measured) if kind == "retention" else measured[0])
 
-    def measured(self, method: str, kind: str) -> tuple[Measurement, ...]:
+    def measured(self, method: str, kind: str) -> Iterator[Measurement]:
         """A protocol's results; of retention and scaling, older ones came without the answers."""
-        found, whole = self.read(method, kind) or (), []
-        for one in [found] if isinstance(found, Measurement) else found:
+        found = self.read(method, kind) or ()
+        for one in found if isinstance(found, tuple) else [found]:
             path, predictions = self._predictions(method, kind, one), list[Prediction]()
             with _way_out(path, delete=self.file(method, kind)):
                 if kind == "online" or path.exists():
-                    lines, line = path.read_bytes().splitlines(), _adapter(Prediction)
-                    predictions = [line.validate_json(answer, strict=True) for answer in lines]
+                    lines, answer = path.read_bytes().splitlines(), _adapter(Prediction)
+                    predictions = [answer.validate_json(line, strict=True) for line in lines]
                     if len(predictions) != one.scores.questions:
                         raise OSError(f"it has {len(predictions):,} of {one.scores.questions:,} answers")
-            whole.append(replace(one, predictions=predictions))
-        return tuple(whole)
+            yield replace(one, predictions=predictions)
 
     def results(self, method: str) -> MethodResults:
         names = (path.stem.removeprefix("scaling-") for path in self.file(method, "").parent.glob("scaling-*.json"))
         sizes = sorted(int(name) for name in names if name.isdecimal())
-        online = self.measured(method, "online")
+        online = next(self.measured(method, "online"), None)
         scaling = [one for size in sizes for one in self.measured(method, f"scaling-{size}")]
-        scaling += [one for one in online if scaling and one.cost.documents not in sizes]
-        kept, rate = self.measured(method, "retention"), self.read(method, "rate")
-        return MethodResults(online=next(iter(online), None), retention=kept, scaling=tuple(scaling), rate=rate)
+        scaling += [online] if scaling and online and online.cost.documents not in sizes else []
+        kept, rate = tuple(self.measured(method, "retention")), self.read(method, "rate")
+        return MethodResults(online=online, retention=kept, scaling=tuple(scaling), rate=rate)
 
     def methods(self) -> list[str]:
         return sorted({path.parent.name for path in self.results_folder.glob("*/*.json")})
@@ -266,14 +253,11 @@ class CellFolder:
     def require_same_questions(self, digest: str) -> None:
         """Record the digest of the cell's questions, or raise DataError if it differs from the recorded one."""
         path = self.path / "questions.json"
-        before = _read(path, str)
-        if before is None:
+        if not path.exists():
             _write(path, digest, str)
-        elif before != digest:
-            raise DataError(
-                f"The questions of {self.path.name} have changed since the evaluation began.",
-                hint="Restore their files, or use another folder.",
-            )
+        elif _read(path, str) != digest:
+            fault = f"The questions of {self.path.name} have changed since the evaluation began."
+            raise DataError(fault, hint="Restore their files, or use another folder.")
 
     def _predictions(self, method: str, kind: str, one: Measurement) -> Path:
         step = f"{kind}-{one.cost.documents}" if kind == "retention" else kind
@@ -308,8 +292,8 @@ class ExperimentFolder:
                 raise ConfigError(fault, hint="Use another folder, or the settings that it was begun with.")
         with atomic_write(self._settings) as file:
             file.write(text.encode())
-        known, ignored = self.environments(), {"date": None, "command": None}
-        if not any({**environment, **ignored} == {**other, **ignored} for other in known):
+        known, same = self.environments(), {"date": None, "command": None}
+        if {**environment, **same} not in [{**other, **same} for other in known]:
             _write(self._environments, [*known, environment], list[dict[str, Any]])
 
     def settings(self) -> dict[str, Any]:
@@ -358,9 +342,6 @@ def _way_out(path: Path, *, delete: Path) -> Iterator[None]:
     try:
         yield
     except (OSError, ValidationError) as error:
-        fault = getattr(error, "strerror", None) or str(error)
-        if isinstance(error, ValidationError):
-            first = error.errors(include_url=False, include_input=False)[0]
-            fault = "".join(f"{part}: " for part in first["loc"]) + first["msg"]
+        fault = first_fault(error) if isinstance(error, ValidationError) else error.strerror or str(error)
         hint = f"Delete {delete} and run the evaluation again."
         raise DataError(f"{path} cannot be read: {fault}.", hint=hint) from error

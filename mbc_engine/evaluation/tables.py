@@ -135,7 +135,9 @@ def _test(test: PairedTest, titles: Mapping[str, str]) -> Line:
 
 
 def _kept(row: MethodResults, one: Measurement) -> Line:
-    published = row.published_after(one.cost.documents) or {}
+    steps = {step["documents"]: step for step in (row.published or {}).get("retention", ())}
+    is_alike = row.retention[0].cost.documents == next(iter(steps), None)  # the paper's first documents are as many
+    published = steps.get(one.cost.documents, {}) if is_alike else {}
     return {
         "method": row.title,
         "documents": f"{one.cost.documents:,}",

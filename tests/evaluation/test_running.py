@@ -78,17 +78,19 @@ def test_only_what_has_no_result_is_done_again(work, settings, tmp_path):
     assert cell.results("mbc-empty").online.scores == before
 
 
-def test_a_stop_ends_soon_and_the_next_run_goes_on(work, settings, tmp_path):
-    stop = threading.Event()
-    seen = []
-    for event in run(settings(), tmp_path / "run", cache=tmp_path / "cache", stop=stop):
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_a_stop_ends_soon_and_the_next_run_goes_on(work, settings, tmp_path, elsewhere):
+    """It is requested here, or in the folder of the training."""
+    given, stop, seen = settings(methods=["mbc"]), threading.Event(), []
+    for event in run(given, tmp_path / "run", cache=tmp_path / "cache", stop=stop):
         seen.append(event)
-        if isinstance(event, TrainStep):
+        if isinstance(event, TrainStep) and elsewhere:
+            request_stop(tmp_path / "run" / "tiny-people" / "prepared" / "mbc")
+        elif isinstance(event, TrainStep):
             stop.set()
-    assert len(of_kind(seen, TrainStep)) == 1
-    assert not of_kind(seen, StageFinished)
-    assert not of_kind(seen, ExperimentFinished)
-    rest = work(settings())
+    assert [event.step for event in of_kind(seen, TrainStep)] == [1]
+    assert not of_kind(seen, (StageFinished, ExperimentFinished))
+    rest = work(given)
     assert [event.step for event in of_kind(rest, TrainStep)] == [2, 3, 4, 5]
     assert of_kind(rest, ExperimentFinished)
 
@@ -161,17 +163,3 @@ def test_changed_questions_are_refused(work, untrained, tmp_path):
         work(given, skips=False)
     test.write_text(text)
     assert [event.stage for event in of_kind(work(given), StageStarted)] == ["closed-book online"]
-
-
-def test_training_stopped_elsewhere_is_not_done(work, settings, tmp_path):
-    run_folder = tmp_path / "run" / "tiny-people" / "prepared" / "mbc"
-    seen = []
-    for event in run(settings(methods=["mbc"]), tmp_path / "run", cache=tmp_path / "cache"):
-        seen.append(event)
-        if isinstance(event, TrainStep) and event.step == 2:
-            request_stop(run_folder)
-    assert [event.step for event in of_kind(seen, TrainStep)] == [1, 2]
-    assert not of_kind(seen, (StageFinished, ExperimentFinished))
-    rest = work(settings(methods=["mbc"]))
-    assert [event.step for event in of_kind(rest, TrainStep)] == [3, 4, 5]
-    assert of_kind(rest, ExperimentFinished)

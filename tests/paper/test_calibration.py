@@ -12,8 +12,8 @@ import pytest
 from mbc_engine import Confidence, calibrate, load_model
 from mbc_engine.config import ConfidenceSettings
 from mbc_engine.errors import DataError, ModelError
-from mbc_engine.evaluation.calibrate import deal, require_writable, roc_auc, store
 from mbc_engine.events import Calibrated
+from mbc_engine.paper.calibration import deal, require_writable, roc_auc, store
 from mbc_engine.paper.checkpoint import save_model
 from mbc_engine.paper.confidence import judge
 
@@ -31,7 +31,7 @@ class Oracle:
         self.banks = []
         self.asked = []
         self.readers = []
-        monkeypatch.setattr("mbc_engine.evaluation.calibrate.memorise_documents", self.memorise)
+        monkeypatch.setattr("mbc_engine.paper.calibration.memorise_documents", self.memorise)
 
     def memorise(self, model, texts):
         self.banks.append(texts)
