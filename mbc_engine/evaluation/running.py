@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import mbc_engine
-from mbc_engine.datasets.layout import QAExample
 from mbc_engine.datasets.questions import permuted
 from mbc_engine.errors import DataError, MBCError
 from mbc_engine.evaluation.cells import Cell, Stage, cells
@@ -64,7 +63,6 @@ def run(
     it.
     """
     experiment, stop = ExperimentFolder(folder), stop or threading.Event()
-
     with experiment.lock():
         experiment.begin(suite.model_dump(exclude_none=True), environment(suite.seed, device, command))
         with closing(EventLog(experiment.events)) as log:
@@ -88,8 +86,9 @@ def _events(
                 continue
             stage_began = time.monotonic()
             follows = next((need for need in stage.needs if need in missing), None)
-            reason = f"{follows} could not be done" if follows else None
-            if reason is None:
+            if follows:
+                reason: str | None = f"{follows} could not be done"
+            else:
                 yield StageStarted(cell.name, stage.name, number, total)
                 reason = yield from _tried(stage, cell, skips, stop)
                 if stop.is_set():
@@ -115,8 +114,12 @@ def _tried(stage: Stage, cell: Cell, skips: bool, stop: threading.Event) -> Gene
         work = _work(stage, cell, stop)
         for event in work:
             yield event
+            if isinstance(event, TrainStateChanged) and event.state == "stopped":  # as requested in its own folder
+                stop.set()
             if stop.is_set() and stage.kind != "prepare":  # a training ends with a snapshot
                 work.close()
+        if stage.kind == "prepare" and not stop.is_set():
+            stage.file.touch()
     except torch.OutOfMemoryError:
         return f"the memory of {cell.device} is too small"
     except MBCError as error:
@@ -127,28 +130,23 @@ def _tried(stage: Stage, cell: Cell, skips: bool, stop: threading.Event) -> Gene
 
 
 def _work(stage: Stage, cell: Cell, stop: threading.Event) -> Generator[Event, None, None]:
+    """The work of a stage; but for a training, its result is stored at the end."""
     name, suite, folder = stage.subject, cell.suite, cell.folder
+    options: Any = {"golds": suite.golds, "seed": suite.seed}
     if stage.kind == "prepare":
-        for event in _training(name, cell, stop):
-            yield event
-            if isinstance(event, TrainStateChanged) and event.state == "stopped":  # as requested in its own folder
-                stop.set()
-        if not stop.is_set():
-            stage.file.touch()
+        yield from _training(name, cell, stop)
     elif stage.kind == "code-usage":
         curves = (_perplexities(folder.prepared / training) for training in ("reset", "no-reset"))
         folder.write("", "code-usage", CodeUsage(cell.config_of("reset").model.codebook.codes, *curves))
     elif stage.kind == "rate":
         folder.write(name, "rate", (yield from _best_rate(name, cell)))
-    else:
+    elif stage.kind == "retention":
         method = cell.method(name, folder.read(name, "rate"))
-        options: Any = {"golds": suite.golds, "seed": suite.seed}
-        if stage.kind == "retention":
-            measured = yield from retention(method, cell.test, suite.retention, **options)
-        else:
-            size = stage.documents or suite.bank_documents
-            measured = ((yield from online(method, cell.test, bank_documents=size, **options)),)
-        folder.write_measured(name, stage.file.stem, measured)
+        folder.write_measured(name, "retention", (yield from retention(method, cell.test, suite.retention, **options)))
+    else:
+        method, size = cell.method(name, folder.read(name, "rate")), stage.documents or suite.bank_documents
+        measured = yield from online(method, cell.test, bank_documents=size, **options)
+        folder.write_measured(name, stage.file.stem, [measured])
 
 
 def _best_rate(name: str, cell: Cell) -> Generator[Event, None, float]:
@@ -173,44 +171,47 @@ def _perplexities(training: Path) -> tuple[tuple[int, float], ...]:
 
 def _training(name: str, cell: Cell, stop: threading.Event) -> Iterator[Event]:
     suite, folder = cell.suite, cell.folder.prepared / name
+    options: Any = {"seed": suite.seed, "stop": stop}
     if name in ("questions", "reader", "text"):
         from mbc_engine.evaluation.fine_tuning import train_on_questions
 
         tuning = {"questions": suite.question_training, "reader": suite.reading_training, "text": suite.text_training}
-        options: Any = {"optimiser": cell.base.optimiser, "seed": suite.seed, "stop": stop}
+        options |= {"optimiser": cell.base.optimiser, "reads": name != "questions"}
         options["lora"] = cell.config().model.lora if name == "text" else None
-        options["reads"] = name != "questions"
         examples = cell.question_train if name == "questions" else cell.train
         return train_on_questions(cell.base_lm(), examples, cell.validation, folder, tuning[name], **options)
     if name == "camels":
         from mbc_engine.evaluation.camels import meta_train
 
-        options = {"window": suite.document_window, "seed": suite.seed, "stop": stop}
-        return meta_train(cell.base_lm("questions"), cell.train, folder, suite.camels, **options)
+        window = suite.document_window
+        return meta_train(cell.base_lm("questions"), cell.train, folder, suite.camels, window=window, **options)
     from mbc_engine.training.trainer import train
 
     is_begun = (folder / EVENTS).exists() or (folder / SNAPSHOT).exists()
-    options = {"cache": cell.cache, "resume": is_begun, "device": cell.device, "stop": stop}
     # The null learns everything but to read.
-    changed = permuted if name == "mbc-null" else list[QAExample]
-    return train(cell.config_of(name), changed(cell.train), changed(cell.validation), folder, **options)
+    train_on, validation = (
+        permuted(examples) if name == "mbc-null" else examples for examples in (cell.train, cell.validation)
+    )
+    options = {"cache": cell.cache, "resume": is_begun, "device": cell.device, "stop": stop}
+    return train(cell.config_of(name), train_on, validation, folder, **options)
 
 
 def environment(seed: int, device: str = "cpu", command: str = "") -> dict[str, Any]:
     """The environment of an evaluation: versions, machine, seed, date (ISO 8601, UTC), command line."""
-    torch, packages, commit = sys.modules.get("torch"), {}, None
+    torch, commit, folder = sys.modules.get("torch"), "", Path(mbc_engine.__file__).parents[1]
+    packages, gpu = {}, None if device == "cpu" else device
     for name in _PACKAGES:
         with suppress(PackageNotFoundError):
             packages[name] = version(name)
-    folder = Path(mbc_engine.__file__).parents[1]
+    if torch and device.startswith("cuda"):
+        gpu = torch.cuda.get_device_name(device)
     if (folder / ".git").exists():
         with suppress(OSError):
             git = ["git", "rev-parse", "HEAD"]
-            commit = subprocess.run(git, cwd=folder, capture_output=True, text=True, check=False).stdout.strip() or None  # noqa: S603
-    is_cuda = torch is not None and device.startswith("cuda")
+            commit = subprocess.run(git, cwd=folder, capture_output=True, text=True, check=False).stdout.strip()  # noqa: S603
     return {
         "mbc": mbc_engine.__version__,
-        "commit": commit,
+        "commit": commit or None,
         "python": platform.python_version(),
         "packages": packages,
         "platform": f"{platform.system()} {platform.release()} {platform.machine()}",
@@ -219,7 +220,7 @@ def environment(seed: int, device: str = "cpu", command: str = "") -> dict[str, 
         "memory": memory(),
         "threads": torch.get_num_threads() if torch else None,
         "device": device,
-        "gpu": torch.cuda.get_device_name(device) if torch and is_cuda else None if device == "cpu" else device,
+        "gpu": gpu,
         "seed": seed,
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": storable(command),

@@ -21,12 +21,12 @@ from mbc_engine.evaluation.results import Cost, ExperimentFolder, MethodResults,
 from mbc_engine.evaluation.running import environment
 from mbc_engine.evaluation.statistics import Interval, adjusted
 from mbc_engine.evaluation.tables import NOTHING, as_json, markdown, mean, seconds, size, tables_of, write_report
-from tests.evaluation.conftest import ORIGIN, retention_of
+from tests.evaluation.conftest import ORIGIN, cell_of, predict, report_of, results_of, retention_of
 
 MINUS = "\N{MINUS SIGN}"
 
 
-def test_rows_follow_the_order_of_the_methods(cell_of, results_of, predict):
+def test_rows_follow_the_order_of_the_methods():
     names = ("new", "mac-flat", "mbc-wrong-flat", "mbc-flat", "mbc-shuffled-codes", "uniform", "mbc")
     cell = cell_of({name: results_of(predict(1, 4)) for name in names})
     assert [row.method for row in cell.rows] == [
@@ -36,7 +36,7 @@ def test_rows_follow_the_order_of_the_methods(cell_of, results_of, predict):
     assert cell.rows[3].title == "MBC (flat read)"
 
 
-def test_each_size_of_memory_has_its_tests(cell_of, results_of, predict):
+def test_each_size_of_memory_has_its_tests():
     def scaled(*right):
         alone = enumerate(results_of(predict(count, 10)).online for count in right)
         return MethodResults(scaling=tuple(replace(one, cost=replace(one.cost, documents=size)) for size, one in alone))
@@ -46,7 +46,7 @@ def test_each_size_of_memory_has_its_tests(cell_of, results_of, predict):
     assert found == [(0, "mbc", "mbc-wrong", 30.0), (1, "mbc", "mbc-wrong", 20.0)]
 
 
-def test_retention_stands_beside_what_is_not_remembered(cell_of, results_of, predict):
+def test_retention_stands_beside_what_is_not_remembered():
     """Of the four questions about the first four documents, the closed book answers three and the wrong bank one."""
     mbc = replace(results_of(predict(4, 10)), retention=retention_of(4, 80.0))
     cell = cell_of({"mbc": mbc, "closed-book": results_of(predict(3, 10)), "mbc-wrong": results_of(predict(1, 10))})
@@ -63,7 +63,7 @@ def test_codes_pay_from_so_many_documents(on_disk, shared, other, number):
 
 
 class TestPairs:
-    def test_shared_draws_change_no_test(self, predict):
+    def test_shared_draws_change_no_test(self):
         """The last pair has other questions and shares no draw."""
         asked = {"a": predict(30, 60), "b": predict(20, 60), "c": predict(9, 60), "d": predict(9, 40)}
         pairs = [("a", "b"), ("a", "c"), ("a", "d")]
@@ -74,14 +74,14 @@ class TestPairs:
         assert [test.f1.adjusted for test in together] == adjusted(test.f1.p for test in together)
         assert [test.questions for test in together] == [60, 60, 40]
 
-    def test_only_common_questions_count(self, predict):
+    def test_only_common_questions_count(self):
         # Of questions 2 to 5 the first answers 2 and 3 rightly, the second none.
         (test,) = pair_all({"a": predict(4, 6), "b": predict(2, 8)[2:]}, [("a", "b")])
         assert (test.questions, test.exact_match.first, test.exact_match.second) == (4, 50.0, 0.0)
         assert pair_all({"a": predict(1, 2), "b": predict(1, 4)[2:]}, [("a", "b"), ("a", "c")]) == ()
 
 
-def test_published_figures_stand_beside_ours(cell_of, published, results_of, predict):
+def test_published_figures_stand_beside_ours(published):
     steps = [
         {"documents": 200, "bank_bytes": 1_500_000, "retention": 100.0},
         {"documents": 400, "bank_bytes": 1_600_000, "retention": 97.5},
@@ -106,7 +106,7 @@ def test_published_figures_stand_beside_ours(cell_of, published, results_of, pre
 
 
 class TestVerdicts:
-    def test_useless_bank_is_reported(self, report_of, results_of, predict):
+    def test_useless_bank_is_reported(self):
         (verdict,) = report_of(
             mbc=results_of(predict(4, 1000)), mbc_shuffled_codes=results_of(predict(5, 1000))
         ).verdicts
@@ -114,7 +114,7 @@ class TestVerdicts:
         assert verdict.claim == "The bank of MBC does not beat codes shuffled over the codebook"
         assert verdict.figures == f"F1 0.4 against 0.5 (difference {MINUS}0.1, 95% {MINUS}0.3 to 0.0, p = 1.000)"
 
-    def test_order_of_verdicts(self, report_of, results_of, predict):
+    def test_order_of_verdicts(self):
         report = report_of(
             mbc=results_of(predict(60, 120)),
             mbc_shuffled_codes=results_of(predict(60, 120)),
@@ -131,13 +131,13 @@ class TestVerdicts:
         ]
         assert report.verdicts[2].claim == "Uniform is worse than Closed book"
 
-    def test_an_interval_above_0_is_not_enough(self, report_of, results_of, predict):
+    def test_an_interval_above_0_is_not_enough(self):
         # The sign-flip test of three documents cannot go below 2 / 8.
         (verdict,) = report_of(mbc=results_of(predict(3, 3)), mbc_shuffled_codes=results_of(predict(0, 3))).verdicts
         assert verdict.outcome == "no"
         assert verdict.figures.endswith(", p = 0.250)")
 
-    def test_of_several_cells_each_sentence_says_which(self, cell_of, results_of, predict):
+    def test_of_several_cells_each_sentence_says_which(self):
         first = cell_of({"mbc": results_of(predict(60, 99)), "mbc-wrong": results_of(predict(0, 99))})
         second = replace(first, name="tiny-other", dataset="Other")
         report = build_report({}, [first, second, replace(second, name="large-other", base="Large LM")])
@@ -146,7 +146,7 @@ class TestVerdicts:
         assert build_report({}, [first, second]).verdicts[0].claim.endswith(" (Quiz)")
 
 
-def test_cautions(cell_of, published, results_of, predict):
+def test_cautions(published):
     def of(**right):
         cell = cell_of({name: results_of(predict(*counts)) for name, counts in right.items()})
         return [caution.partition(":")[0].partition(",")[0] for caution in build_report({}, [cell]).cautions]
@@ -162,7 +162,7 @@ def test_cautions(cell_of, published, results_of, predict):
 
 
 @pytest.mark.parametrize(("rate", "is_at_edge"), [(1e-4, True), (2.5e-5, False), (6.25e-6, True)])
-def test_a_rate_at_the_edge_of_its_grid(cell_of, results_of, predict, rate, is_at_edge):
+def test_a_rate_at_the_edge_of_its_grid(rate, is_at_edge):
     tuned = replace(results_of(predict(50, 100)), rate=rate)
     cell = replace(cell_of({"uniform": tuned}), rates=(1e-4, 2.5e-5, 6.25e-6))
     edge = f"Uniform: the best learning rate, {rate:g}, is at the edge of those tried."

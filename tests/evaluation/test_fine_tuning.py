@@ -1,4 +1,7 @@
-"""Training on questions: what is learned, what is kept, and that an interruption changes nothing."""
+"""Fine-tuning, on a stream and on questions: steps by hand, what is learned, kept and restored, and that an
+interruption changes nothing."""
+
+from typing import ClassVar
 
 import pytest
 import torch
@@ -8,12 +11,120 @@ from mbc_engine.config import LoraSettings
 from mbc_engine.datasets.layout import QAExample
 from mbc_engine.errors import DataError, ModelError
 from mbc_engine.evaluation import fine_tuning
-from mbc_engine.evaluation.fine_tuning import add_gradients, batches_by_length, train_on_questions
+from mbc_engine.evaluation.fine_tuning import FineTuned, add_gradients, batches_by_length, sweep, train_on_questions
 from mbc_engine.evaluation.language_models import answers, passage_chunker
+from mbc_engine.evaluation.methods import MethodAnswer
 from mbc_engine.evaluation.suite import Tuning
-from mbc_engine.events import TuningStep
+from mbc_engine.evaluation.token_weights import salient_spans, uniform
+from mbc_engine.events import RateTried, TuningStep, run_to_completion
 from mbc_engine.lm.base import load_base
 from mbc_engine.paper.kv_lora import adapter_state, add_kv_lora, load_adapter
+
+DOCUMENTS = ["Ada moved to Aalen in the spring.", "The river rose, the bridge held.", "Hugo moved to Haifa."]
+OPTIMISERS = ["adam", "adafactor"]
+
+
+def tuned(base, weights=uniform, **changes):
+    return FineTuned(base, weights, **{"rate": 1e-3, "optimiser": "adam", "window": 64, **changes})
+
+
+def state(base):
+    return {name: value.detach().clone() for name, value in base.named_parameters()}
+
+
+def same(one, other):
+    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
+
+
+@pytest.mark.parametrize("base", ["gpt2", "llama"], indirect=True)
+def test_a_step_on_each_document_in_order_by_hand(base, tiny):
+    other = load_base(base.model.name_or_path).model.requires_grad_(True)
+    plain = torch.optim.Adam(other.parameters(), lr=1e-3)
+    for document in DOCUMENTS:
+        ids = torch.tensor([[base.tokenizer.eos_token_id, *base.tokenizer(document)["input_ids"]]])
+        other(input_ids=ids, labels=ids).loss.backward()
+        plain.step()
+        plain.zero_grad()
+    tuned(base).adapt(DOCUMENTS)
+    width = base.shape.dim
+    for name, value in other.named_parameters():
+        equal = torch.isclose(base.model.get_parameter(name), value, atol=1e-5)
+        if name.endswith("c_attn.bias"):
+            equal[width : 2 * width] = True  # a bias of keys changes nothing: Adam makes steps of rounding errors
+        assert equal.all(), name
+
+
+@pytest.mark.parametrize("optimiser", OPTIMISERS)
+def test_a_reset_restores_weights_and_optimiser(base, optimiser):
+    before = state(base)
+    method = tuned(base, optimiser=optimiser)
+    method.adapt(DOCUMENTS[:2])
+    first = state(base)
+    assert not same(before, first)
+    method.reset()
+    assert same(before, state(base))
+    method.adapt(DOCUMENTS[:2])
+    assert same(first, state(base))
+
+
+@pytest.mark.parametrize("documents", [["", " "], ["it rained and it rained"]])
+def test_what_weighs_nothing_makes_no_step(base, documents):
+    before, method = state(base), tuned(base, salient_spans() if documents[0] else uniform)
+    method.adapt(documents[:1])
+    assert same(before, state(base))
+    assert method.footprint().on_disk == 0
+
+
+def test_the_footprint_is_the_changed_weights_as_stored(base, tmp_path):
+    method = tuned(base)
+    assert (method.footprint().on_disk, method.footprint().paper_row) == (0, None)
+    method.adapt(DOCUMENTS)
+    base.save(tmp_path)
+    stored = (tmp_path / "model.safetensors").stat().st_size
+    assert 0.9 * stored < method.footprint().on_disk <= stored  # a header is stored too
+    method.reset()
+    assert method.footprint().on_disk == 0
+
+
+class RecordedFineTuned(FineTuned):
+    """A method that answers by its rate: at 0.1 right, at 0.2 half right twice, at 0.3 one right, one wrong."""
+
+    answers_by_rate: ClassVar = {
+        0.1: ["Aalen", "Bergen"],
+        0.2: ["Aalen in", "Bergen in"],
+        0.3: ["Aalen", "Cadiz"],
+        0.4: ["", ""],
+    }
+
+    def __init__(self, *arguments, rate, **options):
+        super().__init__(*arguments, rate=rate, **options)
+        self.answers = self.answers_by_rate[round(rate % 1, 1)]
+
+    def answer(self, questions):
+        return [MethodAnswer(text) for text in self.answers]
+
+
+@pytest.mark.parametrize(
+    ("rates", "best"),
+    [([0.2, 0.1, 0.3], 0.1), ([0.2, 0.3], 0.2), ([0.4, 0.3], 0.3), ([2.1, 1.1, 3.1], 1.1), ([0.4], 0.4)],
+)
+def test_sweep_takes_best_f1_then_smallest_rate(tiny, monkeypatch, rates, best):
+    monkeypatch.setattr(fine_tuning, "FineTuned", RecordedFineTuned)
+    asked = [
+        QAExample("0", "Ada moved.", "Where?", ("Aalen",)),
+        QAExample("1", "Bru moved.", "Where?", ("Bergen", "Bergen in Norway")),
+    ]
+    base, tried = load_base(str(tiny.bases["gpt2"])), []
+    before = state(base)
+
+    def note(event):
+        tried.append(event)
+        assert same(before, state(base))  # each rate starts from the same weights
+
+    assert run_to_completion(sweep(base, uniform, rates, asked, optimiser="adam", window=64), note) == best
+    assert [event.rate for event in tried] == rates
+    if 0.3 in rates:
+        assert RateTried(0.3, exact_match=50.0, f1=50.0) in tried
 
 
 def train(base, examples, folder, *, validation=None, **changes):
@@ -25,10 +136,6 @@ def train(base, examples, folder, *, validation=None, **changes):
 
 def weights_of(folder):
     return load_file(folder / "model.safetensors")
-
-
-def same(one, other):
-    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
 
 
 @pytest.mark.slow
@@ -50,7 +157,7 @@ def test_the_best_validated_weights_are_kept(tiny, examples, tmp_path, monkeypat
 
     def validated(*given):
         losses.append(fine_tuning_loss(*given))
-        kept.append({name: value.detach().clone() for name, value in base.model.named_parameters()})
+        kept.append(state(base.model))
         return losses[-1]
 
     fine_tuning_loss = fine_tuning._loss
@@ -157,7 +264,7 @@ def test_reader_trains_on_the_chunk_with_the_answer(tiny, tmp_path, monkeypatch)
 def test_a_kv_lora_alone_is_trained(tiny, examples, tmp_path):
     lora = LoraSettings(rank=2, alpha=4, layers=1, dropout=0.0)
     base, other = (load_base(str(tiny.bases["llama"])) for _ in range(2))
-    before = {name: value.clone() for name, value in base.named_parameters()}
+    before = state(base)
     list(train(base, examples(8), tmp_path, reads=True, lora=lora))
     kept = {name.replace(".base_layer", ""): value for name, value in base.named_parameters() if "lora_" not in name}
     assert same(kept, before)
