@@ -126,40 +126,42 @@ class Cell:
         return stream(load_examples(self.dataset.test), self.suite.documents, self.suite.questions)
 
     @cached_property
+    def _learned(self) -> tuple[list[QAExample], list[QAExample], list[QAExample]]:
+        dataset = self.dataset
+        train, source = _joined(dataset.train), dataset.validation or own_validation(dataset.train)
+        validation = load_examples(source) if source else []
+        if train and not source:
+            train, validation = hold_out(train, _HELD_BACK)
+        questions = _joined(dataset.questions_train) or train
+        if validation:
+            validation = [*stream(validation, dataset.most_validation).examples]
+        return evenly_spaced(train, dataset.most_train), evenly_spaced(questions, dataset.most_train), validation
+
+    @property
     def train(self) -> list[QAExample]:
         """Training examples for MBC, MAC, token weights and readers; empty without training data."""
-        return evenly_spaced(self._train_and_validation[0], self.dataset.most_train)
+        return self._learned[0]
 
-    @cached_property
+    @property
     def question_train(self) -> list[QAExample]:
-        examples = _joined(self.dataset.questions_train) or self._train_and_validation[0]
-        return evenly_spaced(examples, self.dataset.most_train)
+        """Training examples for the base LMs of fine-tuning and closed book."""
+        return self._learned[1]
 
-    @cached_property
+    @property
     def validation(self) -> list[QAExample]:
-        examples = self._train_and_validation[1]
-        return [*stream(examples, self.dataset.most_validation).examples] if examples else []
-
-    @cached_property
-    def _train_and_validation(self) -> tuple[list[QAExample], list[QAExample]]:
-        train = _joined(self.dataset.train)
-        source = self.dataset.validation or own_validation(self.dataset.train)
-        if source or not train:
-            return train, load_examples(source) if source else []
-        return hold_out(train, _HELD_BACK)
+        return self._learned[2]
 
     def require_same_questions(self) -> None:
         """Raise DataError if the questions differ from those that the cell's results are about, or if a document tested
         with is also learned from."""
-        tested, (train, validation) = set(self.test.documents), self._train_and_validation
-        for examples, use in ((train, "trained"), (self.question_train, "trained"), (validation, "validated")):
+        tested, digest = set(self.test.documents), hashlib.sha256()
+        for examples, use in zip(self._learned, ("trained", "trained", "validated"), strict=True):
             if shared := len(tested & {example.text for example in examples}):
                 raise DataError(
                     f"{shared:,} of the {len(tested):,} documents of {self.dataset.test} are also {use} on.",
                     hint="Test on documents that are not in the training or validation data.",
                 )
-        digest = hashlib.sha256()
-        for asked in (self.train, self.question_train, self.validation, self.test.examples):
+        for asked in (*self._learned, self.test.examples):
             for example in asked:
                 digest.update(json.dumps([example.id, example.text, example.question, example.answers]).encode())
             digest.update(b"\n")

@@ -1,5 +1,7 @@
 """A suite: base LMs × datasets, each pair a cell, with the methods and protocols of each; built in, or a TOML file."""
 
+# ruff: noqa: RUF012 - pydantic copies defaults
+
 import json
 import tomllib
 from collections.abc import Iterator, Sequence
@@ -9,28 +11,25 @@ from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
-    ConfigDict,
     Field,
-    FiniteFloat,
+    NonNegativeFloat,
     NonNegativeInt,
+    PositiveFloat,
     PositiveInt,
     ValidationError,
-    ValidationInfo,
 )
 
-from mbc_engine.config import first_fault, load_preset, read_model_config
+from mbc_engine.config import Settings, first_fault, load_preset, read_model_config
 from mbc_engine.datasets.by_name import absolute
 from mbc_engine.errors import ConfigError, ModelError
 from mbc_engine.evaluation.methods import METHODS, Protocol
 from mbc_engine.evaluation.results import ExperimentFolder
 from mbc_engine.names import CONFIG, find_model, parse_read_mode, suite_names
 
-_Rate = Annotated[FiniteFloat, Field(gt=0)]
 _Name = Annotated[str, Field(pattern=r"^[^/\\\x00]+$")]  # part of a folder's name
 
 
-def _located(source: str, info: ValidationInfo) -> str:
+def _located(source: str, info: Any) -> str:
     return absolute(source, info.context["folder"]) if info.context else source
 
 
@@ -38,11 +37,7 @@ def _located(source: str, info: ValidationInfo) -> str:
 _Source = Annotated[str, AfterValidator(_located)]
 
 
-class _Table(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Base(_Table):
+class Base(Settings):
     """A base LM, and the preset by which MBC and MAC are trained around it, or a trained MBC in its place.
 
     Empty `methods` and `protocols` are the suite's.
@@ -58,7 +53,7 @@ class Base(_Table):
     protocols: list[Protocol] = []
 
 
-class Dataset(_Table):
+class Dataset(Settings):
     """Questions to train on, to validate on, and to test with.
 
     `questions_train` trains the base LMs of fine-tuning, by default on `train`; without `validation`, documents of
@@ -75,7 +70,7 @@ class Dataset(_Table):
     most_validation: PositiveInt = 200
 
 
-class Tuning(_Table):
+class Tuning(Settings):
     """How a base LM is trained on at most `most_train` questions.
 
     It also answers in that precision, unless it is fine-tuned.
@@ -83,12 +78,12 @@ class Tuning(_Table):
 
     epochs: PositiveInt = 8
     batch_size: PositiveInt = 32
-    learning_rate: _Rate = 1e-4
+    learning_rate: PositiveFloat = 1e-4
     precision: Literal["float32", "bf16"] = "float32"
     most_train: PositiveInt | None = None
 
 
-class Camels(_Table):
+class Camels(Settings):
     """How CaMeLS' token weights are trained.
 
     `inner_rate` is that of the inner update of the base LM, `locality` the weight of the locality term.
@@ -97,12 +92,12 @@ class Camels(_Table):
     steps: PositiveInt = 2000
     inner_documents: PositiveInt = 6
     inner_batches: PositiveInt = 4
-    learning_rate: _Rate = 1e-4
-    inner_rate: _Rate = 5e-4
-    locality: Annotated[FiniteFloat, Field(ge=0)] = 0.1
+    learning_rate: PositiveFloat = 1e-4
+    inner_rate: PositiveFloat = 5e-4
+    locality: NonNegativeFloat = 0.1
 
 
-class Retention(_Table):
+class Retention(Settings):
     """The sizes of the retention protocol in documents (paper, section 4.4.3)."""
 
     first: PositiveInt = 200
@@ -110,7 +105,7 @@ class Retention(_Table):
     further: PositiveInt = 1400
 
 
-class Suite(_Table):
+class Suite(Settings):
     """What is evaluated, on what and how; docs/evaluation.md explains every setting."""
 
     title: str
@@ -124,7 +119,7 @@ class Suite(_Table):
     questions: PositiveInt | None = None
     golds: Literal["shortest", "any"] = "shortest"
     read: str | None = None
-    rates: Annotated[list[_Rate], Field(min_length=1)] = [1e-4, 2.5e-5, 6.25e-6, 1.625e-6]
+    rates: Annotated[list[PositiveFloat], Field(min_length=1)] = [1e-4, 2.5e-5, 6.25e-6, 1.625e-6]
     document_window: PositiveInt = 512
     retention: Retention = Retention()
     scaling: Annotated[list[PositiveInt], Field(min_length=1)] = [16, 64, 256, 1024]
