@@ -3,7 +3,7 @@
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import bm25s
 import numpy as np
@@ -53,14 +53,17 @@ class BM25Index:
     """A BM25 index of texts (Robertson and Zaragoza 2009). Words of one letter and English stop words are ignored."""
 
     def __init__(self, texts: Sequence[str]) -> None:
-        words = _words(texts)
+        words = self._words(texts)
         self._index = bm25s.BM25() if any(words) else None  # bm25s cannot index nothing
         if self._index:
             self._index.index(words, show_progress=False)
 
+    def _words(self, texts: Sequence[str]) -> Any:
+        return bm25s.tokenize(list(texts), stopwords="en", return_ids=False, show_progress=False)
+
     def ranking(self, question: str) -> list[int]:
         """Indices of the texts that share a word with a question, best first; ties keep the order of the texts."""
-        (words,) = _words([question])
+        (words,) = self._words([question])
         if not words or not self._index:
             return []
         scores = self._index.get_scores(words)
@@ -68,16 +71,10 @@ class BM25Index:
         return order[: np.count_nonzero(scores > 0)]
 
     def size_on_disk(self) -> int:
-        if not self._index:
-            return 0
         with tempfile.TemporaryDirectory() as folder:
-            self._index.save(folder)
+            if self._index:
+                self._index.save(folder)
             return sum(file.stat().st_size for file in Path(folder).iterdir())
-
-
-def _words(texts: Sequence[str]) -> list[list[str]]:
-    words: list[list[str]] = bm25s.tokenize(list(texts), stopwords="en", return_ids=False, show_progress=False)
-    return words
 
 
 class ClosedBook(Method):

@@ -160,10 +160,8 @@ def _scaled(row: MethodResults, sizes: Sequence[int], measure: str) -> Line:
 
 def seconds(value: float | None) -> str:
     """Three digits: `1.23 ms`, `1.23 s`, `1,234 s`."""
-    if not value:
-        return NOTHING if value is None else "0 s"
-    if value >= 999.5:
-        return f"{value:,.0f} s"
+    if value is None or not value or value >= 999.5:
+        return NOTHING if value is None else f"{value:,.0f} s"
     unit, factor = next((pair for pair in (("s", 1), ("ms", 1e3)) if value * pair[1] >= 0.9995), ("µs", 1e6))
     return f"{value * factor:.3g} {unit}"
 
