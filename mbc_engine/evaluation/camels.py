@@ -18,9 +18,8 @@ import random
 import threading
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import torch
 from safetensors import safe_open
@@ -165,35 +164,29 @@ def inner_step(
 def inner_batch(
     base: BaseLM, examples: Sequence[QAExample], number: int, count: int, *, window: int, seed: int
 ) -> InnerBatch:
-    """Batch `number` of an endless sequence of inner batches of `count` examples; each example occurs once per round.
+    """Batch `number` of an endless sequence, each of `count` examples, or all, and the text of another, if there is one.
 
     Of a document longer than the window, a piece with the answer is taken.
     """
-    window = min(window, base.context - 1)
-
-    def piece_of(text: str, answer: str) -> str:
-        pieces = [piece.text for piece in base.prompt_tokenizer.pieces(text, window)]
-        return next((piece for piece in pieces if answer in piece), pieces[0])
-
-    total, chosen = len(examples), []
-    for index in range(number * count, (number + 1) * count):
-        order = _order(total, f"{seed} round {index // total}")
-        chosen.append(examples[order[index % total]])
-    texts, golds = [example.text for example in chosen], [shortest(example.answers) for example in chosen]
-    others = [example.text for example in examples if example.text not in texts] or texts
-    elsewhere = random.Random(f"{seed} elsewhere {number}").choice(others)
-    tokenizer, asked = base.prompt_tokenizer, [example.question for example in chosen]
-    windows: Any = {"question_window": QUESTION_WINDOW, "answer_window": MAX_NEW_TOKENS}
-    return (
-        tokenizer.text_targets(list(map(piece_of, texts, golds)), window=window),
-        tokenizer.question_answer_targets(asked, golds, **windows),
-        tokenizer.text_targets([piece_of(elsewhere, "")], window=window),
+    rng, window, tokenizer = (
+        random.Random(f"{seed} batch {number}"),
+        min(window, base.context - 1),
+        base.prompt_tokenizer,
     )
 
+    def piece_of(text: str, answer: str) -> str:
+        pieces = [piece.text for piece in tokenizer.pieces(text, window)]
+        return next((piece for piece in pieces if answer in piece), pieces[0])
 
-@lru_cache(2)
-def _order(total: int, seed: str) -> list[int]:
-    return random.Random(seed).sample(range(total), total)
+    chosen = rng.sample(examples, min(count, len(examples)))
+    texts, golds = [example.text for example in chosen], [shortest(example.answers) for example in chosen]
+    elsewhere = rng.choice([example.text for example in examples if example.text not in texts] or texts)
+    asked = [example.question for example in chosen]
+    return (
+        tokenizer.text_targets(list(map(piece_of, texts, golds)), window=window),
+        tokenizer.question_answer_targets(asked, golds, question_window=QUESTION_WINDOW, answer_window=MAX_NEW_TOKENS),
+        tokenizer.text_targets([piece_of(elsewhere, "")], window=window),
+    )
 
 
 def meta_train(
