@@ -174,7 +174,8 @@ class Cell:
         from mbc_engine.evaluation.language_models import BM25Reading, ClosedBook, OracleReading
         from mbc_engine.model import load_model
 
-        kind, suite, method = METHODS[name], self.suite, Method()
+        kind, suite = METHODS[name], self.suite
+        method: Method
         trained = kind.needs[0] if kind.needs else ""
         if kind.is_fine_tuned:
             options: Any = {"rate": rate or 0.0, "optimiser": self.base.optimiser, "window": suite.document_window}

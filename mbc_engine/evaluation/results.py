@@ -257,15 +257,15 @@ class ExperimentFolder:
     def lock(self) -> AbstractContextManager[None]:
         return hold_folder(self.path, "evaluation", resuming="run again to continue from the last finished stage")
 
-    def begin(self, settings: Mapping[str, Any], environment: Mapping[str, Any]) -> None:
-        """Record the settings and the environment. Raises ConfigError if work here began with other settings."""
+    def begin(self, settings: Mapping[str, Any], environment: Mapping[str, Any], before: Mapping[str, Any]) -> None:
+        """Record the settings and the environment. Raises ConfigError if work here began with others, `before`."""
         import tomlkit
 
         text = tomlkit.dumps(settings)
         if text != storable(text):
             raise ConfigError("The name of a file is not UTF-8.", hint="Rename the file.")
         if any(self.path.glob("*/")):  # else none began, or failed before its first stage
-            old, new = _without_sources(self.settings()), _without_sources(tomllib.loads(text))
+            old, new = _without_sources(before), _without_sources(settings)
             if others := sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name)):
                 fault = f"{self.path} holds an evaluation with other settings: {', '.join(others)}."
                 raise ConfigError(fault, hint="Use another folder, or the settings that it was begun with.")

@@ -21,7 +21,7 @@ from mbc_engine.errors import DataError, MBCError
 from mbc_engine.evaluation.cells import Cell, Stage, cells
 from mbc_engine.evaluation.protocols import online, retention
 from mbc_engine.evaluation.results import CodeUsage, ExperimentFolder
-from mbc_engine.evaluation.suite import Suite
+from mbc_engine.evaluation.suite import Suite, suite_in
 from mbc_engine.evaluation.tables import write_report
 from mbc_engine.events import (
     Event,
@@ -64,7 +64,9 @@ def run(
     """
     experiment, stop = ExperimentFolder(folder), stop or threading.Event()
     with experiment.lock():
-        experiment.begin(suite.model_dump(exclude_none=True), environment(suite.seed, device, command))
+        before = suite_in(folder) if experiment.exists() else suite  # older settings get this version's defaults
+        settings, begun_with = (each.model_dump(exclude_none=True) for each in (suite, before))
+        experiment.begin(settings, environment(suite.seed, device, command), begun_with)
         with closing(EventLog(experiment.events)) as log:
             for event in _events(suite, experiment, cache, device, skips, stop):
                 if isinstance(event, _LOGGED) and getattr(event, "work", "") != "read texts":

@@ -114,7 +114,7 @@ def make_experiment(tmp_path):
             "closed-book": predict(4, questions, text="closed"),
         }
         with folder.lock():
-            folder.begin(settings, environment(3, command=f"mbc eval --run {name}"))
+            folder.begin(settings, environment(3, command=f"mbc eval --run {name}"), settings)
             cell = folder.cell("tiny-quiz")
             for method, predictions in asked.items():
                 online = results_of(predictions).online

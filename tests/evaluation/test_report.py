@@ -211,7 +211,8 @@ def test_the_report_s_files(make_experiment):
 def test_an_empty_experiment_has_a_report(tmp_path):
     experiment = ExperimentFolder(tmp_path)
     with experiment.lock():
-        experiment.begin({"title": "Nothing", "bases": [], "datasets": [], "methods": []}, environment(0))
+        settings = {"title": "Nothing", "bases": [], "datasets": [], "methods": []}
+        experiment.begin(settings, environment(0), settings)
     assert "Nothing" in write_report(experiment).read_text()
 
 

@@ -128,21 +128,21 @@ class TestBeginning:
     def test_settings_and_environments_are_kept(self, folder):
         assert not folder.exists()
         for environment in (HERE, {**HERE, "cores": 3}, {**HERE, "date": "2031"}):
-            folder.begin(SETTINGS, environment)
+            folder.begin(SETTINGS, environment, SETTINGS)
         assert folder.exists()
         assert folder.settings() == SETTINGS
         assert folder.environments() == [HERE, {**HERE, "cores": 3}]
 
     def test_settings_that_no_file_can_hold_are_refused(self, folder):
         with pytest.raises(ConfigError, match="not UTF-8"):
-            folder.begin({**SETTINGS, "title": "caf\udce9.jsonl"}, HERE)
+            folder.begin({**SETTINGS, "title": "caf\udce9.jsonl"}, HERE, SETTINGS)
         assert not folder.exists()
 
     def test_other_settings_are_refused_and_named(self, folder):
-        folder.begin(SETTINGS, HERE)
+        folder.begin(SETTINGS, HERE, SETTINGS)
         folder.cell("b-d").require_same_questions("abc")
         with pytest.raises(ConfigError, match=r"holds an evaluation with other settings: questions, rates\."):
-            folder.begin({**SETTINGS, "rates": [1e-4], "questions": 4}, HERE)
+            folder.begin({**SETTINGS, "rates": [1e-4], "questions": 4}, HERE, SETTINGS)
         assert folder.settings() == SETTINGS
 
     def test_damaged_or_missing_settings_are_named(self, folder):

@@ -1,3 +1,4 @@
+import re
 import shutil
 import threading
 from pathlib import Path
@@ -139,12 +140,15 @@ def test_other_settings_are_refused(work, untrained):
         work(untrained(seed=1))
 
 
-def test_data_files_may_move(work, untrained, tmp_path):
+def test_data_files_may_move_and_settings_be_added(work, untrained, tmp_path):
     given = untrained()
     work(given)
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     test = shutil.copy(given.datasets[0].test, elsewhere)
+    settings = tmp_path / "run" / "experiment.toml"
+    older = re.sub(r"\[text_training\]\n(\w.*\n)*", "", settings.read_text())  # from before that was a setting
+    settings.write_text(older)
     moved = given.model_copy(update={"datasets": [given.datasets[0].model_copy(update={"test": test})]})
     assert not of_kind(work(moved), StageStarted)
     kept = (tmp_path / "run" / "experiment.toml").read_text()
