@@ -10,8 +10,8 @@ import plots
 from numpy.typing import NDArray
 from wording import plot, table, write_section
 
-from mbc_engine.evaluation.calibrate import roc_auc
 from mbc_engine.evaluation.statistics import interval
+from mbc_engine.paper.calibration import roc_auc
 
 Row = dict[str, Any]
 Parts = Mapping[str, Any]

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from mbc_engine.datasets.layout import QAExample
     from mbc_engine.errors import MBCError
     from mbc_engine.evaluation.banks import EmptyBank, MemoryMethod, RetrieveAndRead
-    from mbc_engine.evaluation.calibrate import calibrate
     from mbc_engine.evaluation.protocols import evaluate
     from mbc_engine.events import Event, run_to_completion
     from mbc_engine.ingestion.reencode import reencode
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from mbc_engine.memory import Memory
     from mbc_engine.mini.model import RetrieverReader
     from mbc_engine.model import load_model, open_bank
+    from mbc_engine.paper.calibration import calibrate
     from mbc_engine.paper.mbc import MBC
     from mbc_engine.training.trainer import train
 
@@ -36,7 +36,7 @@ _MODULES = {
     "datasets.layout": ("QAExample",),
     "errors": ("MBCError",),
     "evaluation.banks": ("EmptyBank", "MemoryMethod", "RetrieveAndRead"),
-    "evaluation.calibrate": ("calibrate",),
+    "paper.calibration": ("calibrate",),
     "evaluation.protocols": ("evaluate",),
     "events": ("Event", "run_to_completion"),
     "ingestion.reencode": ("reencode",),

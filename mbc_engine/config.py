@@ -35,7 +35,9 @@ _MOST_NUMBERS = 1 << 25
 _Size = Annotated[int, Field(ge=1, le=1 << 16)]
 
 
-class _Settings(BaseModel):
+class Settings(BaseModel):
+    """Settings that are checked: unknown names are errors."""
+
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     def to_toml(self) -> str:
@@ -45,7 +47,7 @@ class _Settings(BaseModel):
         return dumps(self.model_dump(mode="json", exclude_none=True))
 
 
-class EncoderSettings(_Settings):
+class EncoderSettings(Settings):
     """The pretrained encoder of an amortizer."""
 
     name: str = Field(description="hub id or path")
@@ -54,7 +56,7 @@ class EncoderSettings(_Settings):
     weights: EncoderWeights = Field("float32", description="linear weights; packed in 4 or 8 bits they do not train")
 
 
-class CodebookSettings(_Settings):
+class CodebookSettings(Settings):
     """The codebook (paper, sections 3.2 and 3.3)."""
 
     codes: int = Field(512, ge=2, le=65536, description="N_c")
@@ -65,7 +67,7 @@ class CodebookSettings(_Settings):
     dead_threshold: NonNegativeFloat = Field(1e-4, description="epsilon")
 
 
-class AggregatorSettings(_Settings):
+class AggregatorSettings(Settings):
     """The aggregation network (paper, section 3.1)."""
 
     blocks: int = Field(4, ge=1, le=256)
@@ -75,7 +77,7 @@ class AggregatorSettings(_Settings):
     pass_through: bool = Field(False, description="the modulation is without the question's vectors")
 
 
-class PrefixSettings(_Settings):
+class PrefixSettings(Settings):
     """From modulation to key/value prefixes."""
 
     columns: _Size = Field(2, description="P, prefix tokens of a layer")
@@ -84,7 +86,7 @@ class PrefixSettings(_Settings):
     value_scale: bool = Field(False, description="each layer's values start as large as the base LM's own")
 
 
-class LoraSettings(_Settings):
+class LoraSettings(Settings):
     """KV-LoRA (paper, section 3.4)."""
 
     rank: int = Field(16, ge=1, le=1024)
@@ -93,7 +95,7 @@ class LoraSettings(_Settings):
     layers: NonNegativeInt = Field(6, description="n_lora, the last layers; 0 is no KV-LoRA")
 
 
-class ConfidenceSettings(_Settings):
+class ConfidenceSettings(Settings):
     """How an answer's gain becomes a confidence: a logistic function and two thresholds, fitted by `mbc calibrate`."""
 
     slope: NonNegativeFloat = Field(allow_inf_nan=False, description="of the log-odds over the gain, per nat per token")
@@ -108,7 +110,7 @@ class ConfidenceSettings(_Settings):
         return self
 
 
-class ModelSettings(_Settings):
+class ModelSettings(Settings):
     """A model's architecture, and the calibration of its answers."""
 
     base: str = Field(description="the frozen base LM: hub id or path")
@@ -183,7 +185,7 @@ class ModelSettings(_Settings):
         return self
 
 
-class AddressSettings(_Settings):
+class AddressSettings(Settings):
     """Address codes: product quantisation of a chunk's sentence vector."""
 
     tokens: int = Field(24, ge=1, le=1024, description="codes of a chunk")
@@ -197,7 +199,7 @@ class AddressSettings(_Settings):
         return self
 
 
-class AnswerConfidence(_Settings):
+class AnswerConfidence(Settings):
     """How likely an answer is right: a logistic regression, and two thresholds."""
 
     weights: dict[Feature, float] = Field(description="of the features that count, see `mini/confidence.py`")
@@ -221,7 +223,7 @@ class AnswerConfidence(_Settings):
         return self
 
 
-class ReaderSettings(_Settings):
+class ReaderSettings(Settings):
     """A reader of `mini`: low-rank updates of an encoder, and a span head, in the file NAME.safetensors."""
 
     name: str = Field(max_length=64)
@@ -241,7 +243,7 @@ class ReaderSettings(_Settings):
         return value
 
 
-class RetrieverReaderSettings(_Settings):
+class RetrieverReaderSettings(Settings):
     """A model such as `mini`: finds passages by address codes and words, and extracts the answer from their text."""
 
     encoder: str = Field(description="hub id or path of the sentence encoder, a BERT or MPNet")
@@ -276,7 +278,7 @@ class RetrieverReaderSettings(_Settings):
         ]
 
 
-class LossSettings(_Settings):
+class LossSettings(Settings):
     """Weights of the losses besides the question loss, whose weight is 1."""
 
     vq: NonNegativeFloat = Field(1.0, description="lambda of the codebook and commitment losses")
@@ -287,7 +289,7 @@ class LossSettings(_Settings):
     reconstruction_documents: NonNegativeInt = Field(0, description="most documents reconstructed per pass; 0: all")
 
 
-class TrainingSettings(_Settings):
+class TrainingSettings(Settings):
     """How a model is trained (paper, section 4.3.1)."""
 
     epochs: PositiveInt = 50
@@ -316,7 +318,7 @@ class TrainingSettings(_Settings):
     losses: LossSettings = LossSettings()
 
 
-class Config(_Settings):
+class Config(Settings):
     """A preset: a model and its training."""
 
     model: ModelSettings
@@ -329,7 +331,7 @@ class Config(_Settings):
         return self.model
 
 
-class RetrieverReaderConfig(_Settings):
+class RetrieverReaderConfig(Settings):
     """The config of a retriever-reader."""
 
     retriever_reader: RetrieverReaderSettings
@@ -425,7 +427,7 @@ def first_fault(error: ValidationError) -> str:
     place = ".".join(str(part) for part in first["loc"])
     is_unknown = first["type"] == "extra_forbidden"
     wrong = "there is no such setting" if is_unknown else first["msg"].removeprefix("Value error, ").lower()
-    return f"{place}: {wrong}"
+    return f"{place}: {wrong}" if place else wrong
 
 
 def _apply(table: dict[str, Any], override: str) -> None:

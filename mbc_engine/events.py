@@ -266,15 +266,6 @@ class TuningStep(Event):
     examples_per_second: float
 
 
-class TuningValidated(Event):
-    """An epoch of fine-tuning on questions is over; `loss` is that of the validation questions, None without any."""
-
-    step: int
-    epoch: int
-    loss: float | None
-    is_best: bool
-
-
 class RateTried(Event):
     """A learning rate of the sweep on validation questions; scores in percent."""
 

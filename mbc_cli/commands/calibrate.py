@@ -46,10 +46,10 @@ def calibrate(
     _require_generating(model, folder)
     examples = read_data([data])
     with loading(f"model {model}"):
-        from mbc_engine.evaluation.calibrate import calibrate as measure
-        from mbc_engine.evaluation.calibrate import require_enough, require_writable, settings_of, store
+        from mbc_engine.paper.calibration import calibrate as measure
+        from mbc_engine.paper.calibration import deal, require_writable, store
 
-    require_enough(examples, bank_documents=bank_size, questions=questions)
+    deal(examples, bank_size, questions)  # an error comes before the model is loaded
     if not dry_run:
         require_writable(folder)
     loaded = cast("MBC", load_model(model, device))
@@ -59,7 +59,7 @@ def calibrate(
                 view.bar("Asking", event.total, completed=event.done)
     assert isinstance(event, Calibrated)
     if not dry_run:
-        store(settings_of(event), folder)
+        store(event, folder)
     if json:
         print_json({"model": model, "data": data, "folder": str(folder), "is_kept": not dry_run, **asdict(event)})
     else:

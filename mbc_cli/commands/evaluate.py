@@ -172,16 +172,15 @@ def show(run: EvaluationArgument, *, json: JsonOption = False) -> None:
     _show_report(existing_evaluation(run).path, as_json=json)
 
 
-def find_evaluation(name: str) -> Path:
-    return resolve_name(name, evaluations_folder())
-
-
 def existing_evaluation(name: str) -> "ExperimentFolder":
     """An evaluation that was started, by name or folder; a bare folder name in the working folder works too."""
     from mbc_engine.evaluation.results import ExperimentFolder
 
     with suppress(OSError, ValueError):  # no folder could have this name
-        for folder in (ExperimentFolder(find_evaluation(name)), ExperimentFolder(Path(name).absolute())):
+        for folder in (
+            ExperimentFolder(resolve_name(name, evaluations_folder())),
+            ExperimentFolder(Path(name).absolute()),
+        ):
             if folder.exists():
                 return folder
     names = evaluation_names()
@@ -191,7 +190,7 @@ def existing_evaluation(name: str) -> "ExperimentFolder":
 
 def _folder(run: str | None, *, is_begun: bool, stem: str) -> Path:
     if run:
-        return existing_evaluation(run).path if is_begun else find_evaluation(run)
+        return existing_evaluation(run).path if is_begun else resolve_name(run, evaluations_folder())
     folder, dated = evaluations_folder(), f"{datetime.now().astimezone().date()}-{stem}"
     names = (dated if number == 1 else f"{dated}-{number}" for number in count(1))
     return next(folder / name for name in names if not (folder / name).exists()).absolute()
@@ -225,11 +224,11 @@ def _check_option_conflicts(ctx: typer.Context) -> None:
 
 def _suite_of(base: "Base", data: str, train: list[str], validation: str | None, how: dict[str, Any]) -> "Suite":
     """A suite of one cell, from what was typed."""
-    from mbc_engine.evaluation.suite import Dataset, Suite, require_usable
+    from mbc_engine.evaluation.suite import Suite, require_usable
 
-    dataset = Dataset(name=_dataset_name(data), title=data, train=train, validation=validation, test=data)
-    what = {"title": f"{base.title} on {data}", "bases": [base], "datasets": [dataset.located(None)]}
-    suite = Suite.model_validate(what | how)
+    dataset = {"name": _dataset_name(data), "title": data, "train": train, "validation": validation, "test": data}
+    what = {"title": f"{base.title} on {data}", "bases": [base], "datasets": [dataset]}
+    suite = Suite.model_validate(what | how, context={"folder": None})
     require_usable(suite)
     sources = [data, *train, *([validation] if validation else [])]
     read_data([source for source in sources if not is_of_hub(source)])  # hub datasets take too long to read twice
@@ -275,10 +274,8 @@ def _print_stages(suite: "Suite", *, as_json: bool) -> None:
     stages = {cell.name: [stage.name for stage in cell.stages()] for cell in cells(suite)}
     if as_json:
         print_json({"title": suite.title, "cells": [{"cell": name, "stages": names} for name, names in stages.items()]})
-        return
-    for name, names in stages.items():
-        for stage in names:
-            out.print(f"{sanitise(name)}: {sanitise(stage)}")
+    else:
+        out.print("\n".join(sanitise(f"{name}: {stage}") for name, names in stages.items() for stage in names))
 
 
 def _run(suite: "Suite", folder: Path, device: str | None, threads: int | None) -> None:

@@ -45,10 +45,9 @@ class ExperimentView(ProgressView):
             case events.TuningStep():
                 self.bar("Tuning", event.total_steps, completed=event.step, note=f"loss {event.loss:.3f}")
             case events.Validated() | events.RateTried():
-                if isinstance(event, events.Validated):
-                    tried = f"step {event.step:,}"
-                else:
-                    tried = f"learning rate {event.rate:g}"
+                tried = (
+                    f"learning rate {event.rate:g}" if isinstance(event, events.RateTried) else f"step {event.step:,}"
+                )
                 self.line(f"  {tried}: exact match {event.exact_match:.1f} % · F1 {event.f1:.1f} %", "dim")
             case events.ExperimentFinished():
                 self._show_kept()

@@ -46,7 +46,7 @@ class MemoryMethod(Method):
         *,
         read_mode: str | None = None,
         keeps_codes: bool = True,
-        corrupt: Callable[[Codes], Codes] | None = None,
+        corrupt: Callable[[Codes], Codes] = lambda codes: codes,
     ) -> None:
         self._model, self._read_mode, self._reader, self._corrupt = model, read_mode, model.reader(), corrupt
         self._codebook = model.require_codebook() if keeps_codes else None
@@ -61,7 +61,7 @@ class MemoryMethod(Method):
         chunked = [self._model.documents.chunker(text) for text in documents]
         chunks = [chunk for own in chunked for chunk in own]
         made = self._model.amortise(chunks).cpu().numpy() if self._codebook is None else self._model.memorise(chunks)
-        ends = np.cumsum(list(map(len, chunked)), dtype=np.int64)
+        ends = np.cumsum([len(own) for own in chunked], dtype=np.int64)
         self._documents += [made[end - len(own) : end] for own, end in zip(chunked, ends, strict=True)]
         self._digests += map(_digest, documents)
         self._memorised = None
@@ -72,14 +72,13 @@ class MemoryMethod(Method):
 
     def memorised(self) -> Memorised:
         if self._memorised is None:
-            chunks, lengths = self._chunks(), np.array(list(map(len, self._documents)), np.int64)
+            chunks, lengths = self._chunks(), np.array([len(own) for own in self._documents], np.int64)
+            counts = lengths[lengths > 0]
             memory: ReadableMemory
             if self._codebook is None:
-                vectors = torch.from_numpy(chunks).to(self._model.base.model.device)
-                memory = VectorMemory(vectors, lengths[lengths > 0])
+                memory = VectorMemory(torch.from_numpy(chunks).to(self._model.base.model.device), counts)
             else:
-                codes = self._corrupt(chunks) if self._corrupt else chunks
-                memory = CodeMemory(codes, self._codebook, lengths[lengths > 0])
+                memory = CodeMemory(self._corrupt(chunks), self._codebook, counts)
             self._memorised = memory, np.repeat(np.arange(len(lengths)), lengths)
         return self._memorised
 
@@ -90,13 +89,9 @@ class MemoryMethod(Method):
             row = chunks.shape[1] * chunks.shape[2] * _FLOAT_BYTES
             return Footprint(len(chunks) * row, row)
         shape, books = self._codebook.shape, self._codebook.books
-        documents = [
-            StoredDocument(digest, len(own), None, (), own)
-            for digest, own in zip(self._digests, self._documents, strict=True)
-            if len(own)
-        ]
+        stored = zip(self._digests, self._documents, strict=True)
         with _bank_in_memory(self._model, keeps_text=False) as bank:
-            bank.put(documents)
+            bank.put([StoredDocument(digest, len(own), None, (), own) for digest, own in stored if len(own)])
             file = _size_as_file(bank)
         return Footprint(file, shape.tokens * shape.levels * _INDEX_BYTES, books.numel() * _FLOAT_BYTES)
 
@@ -192,27 +187,22 @@ class RetrieveAndRead(Method):
         items = []
         for index, (text, chunks) in enumerate(zip(documents, chunked, strict=True), start=self._documents):
             if chunks:
-                digest = _digest(text)
+                digest, own = _digest(text), np.stack(list(islice(codes, len(chunks))))
                 self._index_of.setdefault(self._bank.header.shortened([digest])[0].hex(), index)
-                own = np.stack(list(islice(codes, len(chunks))))
                 items.append(StoredDocument(digest, len(chunks), None, (), own, chunks))
         self._bank.put(items)
         self._documents += len(documents)
         self._scope = None
 
     def answer(self, questions: Sequence[str]) -> list[MethodAnswer]:
-        model, bank = self._model, self._bank
+        bank, answers = self._bank, []
         if not bank.totals().chunks:
             return [MethodAnswer("", ()) for _ in questions]
-        if self._scope is None:
-            self._scope = model.scope(bank)
-
-        answers = []
+        self._scope = self._scope or self._model.scope(bank)
         with bank.snapshot():
-            hits = model.search(questions, self._scope).chunks
+            hits = self._model.search(questions, self._scope).chunks
             for found, (text, first) in zip(hits, self._read(questions, hits), strict=True):
-                ranked = by_document(found, SOURCES, first)
-                chunks = bank.chunks_at([source.chunk for source in ranked])
+                chunks = bank.chunks_at([source.chunk for source in by_document(found, SOURCES, first)])
                 answers.append(MethodAnswer(text, tuple(self._index_of[chunk.document.digest] for chunk in chunks)))
         return answers
 
@@ -224,8 +214,8 @@ class RetrieveAndRead(Method):
 
     def _texts_of(self, hits: Iterable[Hit]) -> dict[int, str | None]:
         chunks = [hit.chunk for hit in hits]
-        stored = zip(chunks, self._bank.texts_at(chunks), strict=True)
-        return {chunk: text.text if text else None for chunk, text in stored}
+        texts = self._bank.texts_at(chunks)
+        return {chunk: text.text if text else None for chunk, text in zip(chunks, texts, strict=True)}
 
     def footprint(self) -> Footprint:
         """The bank file, as `mbc ingest --no-sources` would make it. The paper does not count text."""
@@ -250,10 +240,10 @@ class TextPrefix(RetrieveAndRead):
 
     def _read(self, questions: Sequence[str], hits: Sequence[Sequence[Hit]]) -> Iterator[tuple[str, Hit | None]]:
         best = [found[0] if found else None for found in hits]
-        chunks = [hit.chunk for hit in best if hit]
+        order = np.arange(self._bank.totals().chunks)
         if self._shuffles:
-            order = np.random.default_rng(self._seed).permutation(self._bank.totals().chunks)
-            chunks = order[chunks].tolist()
+            order = np.random.default_rng(self._seed).permutation(order)
+        chunks = [int(order[hit.chunk]) for hit in best if hit]
         texts = iter([stored.text if stored else "" for stored in self._bank.texts_at(chunks)])
         passages = [next(texts) if hit else "" for hit in best]
         return zip(answers_of(self._base, questions, passages), best, strict=True)

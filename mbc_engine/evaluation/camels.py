@@ -18,10 +18,8 @@ import random
 import threading
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import torch
 from safetensors import safe_open
@@ -36,11 +34,10 @@ from mbc_engine.evaluation.fine_tuning import fit
 from mbc_engine.evaluation.language_models import MAX_NEW_TOKENS, QUESTION_WINDOW
 from mbc_engine.evaluation.suite import Camels
 from mbc_engine.evaluation.token_weights import TokenWeights
-from mbc_engine.events import Event
+from mbc_engine.events import TuningStep
 from mbc_engine.lm.base import BaseLM, Targets, TokenisedText
 from mbc_engine.lm.pretrained import load_errors, write_tensors
 from mbc_engine.metrics import shortest
-from mbc_engine.runs.training_runs import SNAPSHOT
 
 WEIGHTS: Final = "weights.safetensors"
 _CONFIG: Final = "config.json"
@@ -64,13 +61,9 @@ class WeightModel(nn.Module):
 
     def forward(self, texts: Targets) -> Tensor:
         """Weights of the target tokens, row after row, [N]."""
-        states = self.body(**_inputs(texts)).last_hidden_state
+        states = self.body(input_ids=texts.ids, attention_mask=texts.mask, use_cache=False).last_hidden_state
         scores: Tensor = self.out(functional.gelu(self.hidden(states[texts.target_mask])))
         return functional.softplus(scores.squeeze(-1), beta=_BETA)
-
-
-def _inputs(texts: Targets) -> dict[str, Any]:
-    return {"input_ids": texts.ids, "attention_mask": texts.mask, "use_cache": False}
 
 
 def weight_model_for(base: BaseLM, *, seed: int = 0) -> WeightModel:
@@ -93,17 +86,12 @@ def load_weights(folder: Path, device: str | torch.device = "cpu") -> TokenWeigh
         model = WeightModel(AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False))
         with safe_open(folder / WEIGHTS, framework="pt") as file:
             model.load_state_dict({name: file.get_tensor(name) for name in file.keys()})  # noqa: SIM118
-            given = json.loads(file.metadata()["given"])
-    return learned_weights(model.to(device).requires_grad_(False), given)
+            given = json.loads(file.metadata()["given"])  # the tokens before every text
+    model.to(device).requires_grad_(False)
 
-
-def learned_weights(model: WeightModel, given: Sequence[int]) -> TokenWeights:
-    """The token weights of a weight model; `given` are the tokens before every text."""
-
-    @torch.no_grad()
     def weights_of(piece: TokenisedText) -> Tensor:
-        ids = torch.tensor([[*given, *piece.ids]], device=model.out.weight.device)
-        is_target = torch.arange(ids.shape[1], device=ids.device)[None] >= len(given)
+        ids = torch.tensor([[*given, *piece.ids]], device=device)
+        is_target = torch.arange(ids.shape[1], device=device)[None] >= len(given)
         weights: Tensor = model(Targets(ids, torch.ones_like(ids), is_target))
         return weights
 
@@ -121,7 +109,8 @@ def parameters_of(model: PreTrainedModel) -> dict[str, Tensor]:
 
 def token_logits(model: PreTrainedModel, parameters: Mapping[str, Tensor], texts: Targets) -> Tensor:
     """Logits of the target tokens with the given parameters, row after row, [N, V]."""
-    logits: Tensor = functional_call(model, dict(parameters), kwargs=_inputs(texts)).logits
+    inputs = {"input_ids": texts.ids, "attention_mask": texts.mask, "use_cache": False}
+    logits: Tensor = functional_call(model, dict(parameters), kwargs=inputs).logits
     return logits[:, :-1][texts.target_mask[:, 1:]].float()
 
 
@@ -156,60 +145,48 @@ def inner_step(
     documents, questions, elsewhere = batch
     mask = documents.target_mask
     shares = (mask / mask.sum(1, keepdim=True))[mask]  # each token's share in the mean over its text
-    tracked = _tracked(parameters)
-    inner = (shares * weights.detach() * token_losses(model, tracked, documents)).sum()
-    gradients = torch.autograd.grad(inner, list(tracked.values()))
-    updated = {
-        name: value - rate * gradient for (name, value), gradient in zip(parameters.items(), gradients, strict=True)
-    }
-    tracked = _tracked(updated)
-    outer = token_losses(model, tracked, questions).mean()
+    names, start = list(parameters), [value.detach().requires_grad_() for value in parameters.values()]
+    inner = shares * weights.detach() * token_losses(model, dict(zip(names, start, strict=True)), documents)
+    steps = torch.autograd.grad(inner.sum(), start)
+    moved = [(value - rate * step).detach().requires_grad_() for value, step in zip(start, steps, strict=True)]
+    updated = dict(zip(names, moved, strict=True))
+    outer = token_losses(model, updated, questions).mean()
     if locality:
-        outer = outer + locality * divergence(model, tracked, elsewhere)
-    direction = dict(zip(tracked, torch.autograd.grad(outer, list(tracked.values())), strict=True))
+        outer = outer + locality * divergence(model, updated, elsewhere)
+    direction = dict(zip(names, torch.autograd.grad(outer, moved), strict=True))
     with torch.no_grad(), warnings.catch_warnings():
         # Forward mode imports a part of torch that is deprecated.
         warnings.filterwarnings("ignore", r"`torch\.jit", DeprecationWarning)
-        slopes: Tensor = jvp(lambda moved: token_losses(model, moved, documents), (dict(parameters),), (direction,))[1]
-    return updated, outer.item(), -rate * shares * slopes
-
-
-def _tracked(parameters: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    return {name: value.detach().requires_grad_() for name, value in parameters.items()}
+        slopes: Tensor = jvp(lambda at: token_losses(model, at, documents), (dict(parameters),), (direction,))[1]
+    return {name: value.detach() for name, value in updated.items()}, outer.item(), -rate * shares * slopes
 
 
 def inner_batch(
     base: BaseLM, examples: Sequence[QAExample], number: int, count: int, *, window: int, seed: int
 ) -> InnerBatch:
-    """Batch `number` of an endless sequence of inner batches of `count` examples; each example occurs once per round.
+    """Batch `number` of an endless sequence, each of `count` examples, or all, and the text of another, if there is one.
 
     Of a document longer than the window, a piece with the answer is taken.
     """
-    window = min(window, base.context - 1)
-
-    def piece_of(text: str, answer: str) -> str:
-        pieces = [piece.text for piece in base.prompt_tokenizer.pieces(text, window)]
-        return next((piece for piece in pieces if answer in piece), pieces[0])
-
-    rounds = (divmod(index, len(examples)) for index in range(number * count, (number + 1) * count))
-    chosen = [examples[_order(len(examples), f"{seed} round {round_number}")[index]] for round_number, index in rounds]
-    texts = [example.text for example in chosen]
-    golds = [shortest(example.answers) for example in chosen]
-    others = [example.text for example in examples if example.text not in texts] or texts
-    elsewhere = random.Random(f"{seed} elsewhere {number}").choice(others)
-    asked = [example.question for example in chosen]
-    return (
-        base.prompt_tokenizer.text_targets(list(map(piece_of, texts, golds)), window=window),
-        base.prompt_tokenizer.question_answer_targets(
-            asked, golds, question_window=QUESTION_WINDOW, answer_window=MAX_NEW_TOKENS
-        ),
-        base.prompt_tokenizer.text_targets([piece_of(elsewhere, "")], window=window),
+    rng, window, tokenizer = (
+        random.Random(f"{seed} batch {number}"),
+        min(window, base.context - 1),
+        base.prompt_tokenizer,
     )
 
+    def piece_of(text: str, answer: str) -> str:
+        pieces = [piece.text for piece in tokenizer.pieces(text, window)]
+        return next((piece for piece in pieces if answer in piece), pieces[0])
 
-@lru_cache(2)
-def _order(total: int, seed: str) -> list[int]:
-    return random.Random(seed).sample(range(total), total)
+    chosen = rng.sample(examples, min(count, len(examples)))
+    texts, golds = [example.text for example in chosen], [shortest(example.answers) for example in chosen]
+    elsewhere = rng.choice([example.text for example in examples if example.text not in texts] or texts)
+    asked = [example.question for example in chosen]
+    return (
+        tokenizer.text_targets(list(map(piece_of, texts, golds)), window=window),
+        tokenizer.question_answer_targets(asked, golds, question_window=QUESTION_WINDOW, answer_window=MAX_NEW_TOKENS),
+        tokenizer.text_targets([piece_of(elsewhere, "")], window=window),
+    )
 
 
 def meta_train(
@@ -222,7 +199,7 @@ def meta_train(
     seed: int = 0,
     snapshot_seconds: float = 60,
     stop: threading.Event | None = None,
-) -> Iterator[Event]:
+) -> Iterator[TuningStep]:
     """Train a weight model for a float32 base LM on at most `window` tokens of a document; `load_weights` loads it.
 
     Setting `stop` ends it after the current step with a snapshot; called again, it resumes and gives bit-identical
@@ -246,30 +223,24 @@ def meta_train(
             losses.append(loss)
         return sum(losses) / len(losses)
 
-    folder.mkdir(parents=True, exist_ok=True)
-    with _plain_attention(base):
-        is_done = yield from fit(
-            add_gradients,
-            learnt,
-            torch.optim.Adam(learnt.values(), lr=settings.learning_rate),
-            folder / SNAPSHOT,
-            steps=settings.steps,
-            batch_size=count * batches,
-            snapshot_seconds=snapshot_seconds,
-            stop=stop,
-        )
-    if is_done:
+    def save() -> None:
         given = base.prompt_tokenizer.text_targets(["a"], window=1).ids[0, :-1].tolist()
         (folder / _CONFIG).write_text(model.body.config.to_json_string())
         write_tensors(folder / WEIGHTS, model.state_dict(), {"given": json.dumps(given)})
-        (folder / SNAPSHOT).unlink(missing_ok=True)
 
-
-@contextmanager
-def _plain_attention(base: BaseLM) -> Iterator[None]:
     usual = base.model.config._attn_implementation  # noqa: SLF001 - transformers has no public name for it
     base.model.set_attn_implementation("eager")
     try:
-        yield
+        yield from fit(
+            add_gradients,
+            learnt,
+            torch.optim.Adam(learnt.values(), lr=settings.learning_rate),
+            folder,
+            steps=settings.steps,
+            batch_size=count * batches,
+            save=save,
+            snapshot_seconds=snapshot_seconds,
+            stop=stop,
+        )
     finally:
         base.model.set_attn_implementation(usual)

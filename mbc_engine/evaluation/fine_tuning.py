@@ -18,7 +18,7 @@ from mbc_engine.evaluation.language_models import MAX_NEW_TOKENS, QUESTION_WINDO
 from mbc_engine.evaluation.methods import Footprint
 from mbc_engine.evaluation.suite import Tuning
 from mbc_engine.evaluation.token_weights import TokenWeights
-from mbc_engine.events import Event, RateTried, TuningStep, TuningValidated
+from mbc_engine.events import RateTried, TuningStep
 from mbc_engine.lm.base import BaseLM, Targets
 from mbc_engine.metrics import shortest
 from mbc_engine.paper.kv_lora import adapter_state, add_kv_lora, save_adapter
@@ -59,18 +59,17 @@ class FineTuned(ClosedBook):
         base.tune()
         base.eval()
         super().__init__(base)
-        self._weights, self._window = weights, window
-        self._rate, self._kind = rate, optimiser
+        self._weights, self._window, self._rate, self._kind = weights, window, rate, optimiser
         # On the host: GPU memory is scarcer, and these are rarely needed.
         self._initial = [value.detach().to("cpu", copy=True) for value in base.parameters()]
-        self._optimiser = self._new_optimiser()
+        self.reset()
 
     @torch.no_grad()
     def reset(self) -> None:
         for value, initial in zip(self._base.parameters(), self._initial, strict=True):
             value.copy_(initial)
-        self._optimiser.zero_grad()  # left by an interrupted step
-        self._optimiser = self._new_optimiser()
+            value.grad = None  # left by an interrupted step
+        self._optimiser = make_optimiser(self._kind, self._base.parameters(), self._rate)
 
     def adapt(self, documents: Sequence[str]) -> None:
         for document in documents:
@@ -81,9 +80,6 @@ class FineTuned(ClosedBook):
                     self._base.piece_loss(piece, weights).backward()
                     self._optimiser.step()
                     self._optimiser.zero_grad()
-
-    def _new_optimiser(self) -> torch.optim.Optimizer:
-        return make_optimiser(self._kind, self._base.parameters(), self._rate)
 
     def footprint(self) -> Footprint:
         """All weights that differ from the base LM's, as stored; the paper counts no memory for fine-tuning."""
@@ -100,11 +96,10 @@ def sweep(
     *,
     optimiser: Optimiser,
     window: int,
-) -> Generator[RateTried, None, tuple[float, list[RateTried]]]:
+) -> Generator[RateTried, None, float]:
     """Adapt to the validation documents at each rate, always from the same weights, and ask the validation questions.
 
-    Returns the rate with the best F1 against the shortest answers, and all that were tried; ties go to the better EM,
-    then to the smaller rate.
+    Returns the rate with the best F1 against the shortest answers; ties go to the better EM, then to the smaller rate.
     """
     documents = list(dict.fromkeys(example.text for example in validation))
     questions = [example.question for example in validation]
@@ -119,7 +114,7 @@ def sweep(
         scores = score([(example, answer.text, None) for example, answer in answered])
         tried.append(RateTried(rate, scores.exact_match, scores.f1))
         yield tried[-1]
-    return max(tried, key=lambda one: (one.f1, one.exact_match, -one.rate)).rate, tried
+    return max(tried, key=lambda one: (one.f1, one.exact_match, -one.rate)).rate
 
 
 def train_on_questions(
@@ -135,19 +130,17 @@ def train_on_questions(
     seed: int = 0,
     snapshot_seconds: float = 600,
     stop: threading.Event | None = None,
-) -> Iterator[Event]:
-    """Tune a base LM on questions and save the weights with the lowest validation loss in a folder.
+) -> Iterator[TuningStep]:
+    """Tune a base LM on questions and save the weights with the lowest validation loss of all epochs in a folder.
 
     If it `reads`, each question follows its document, or the chunk with the answer of one too long for the context.
-    With `lora`, only a KV-LoRA is trained and saved.
-    `load_base(str(folder))`, or `load_adapter`, loads the result; `base` itself holds the last epoch's weights. Without `validation` the
-    last weights are saved. Setting `stop` ends it after the current step with a snapshot; called again with the same
-    arguments, it ends with the same weights as an uninterrupted run. Raises DataError without examples, ModelError if
-    the base LM cannot be tuned.
+    With `lora`, only a KV-LoRA is trained and saved. `load_base(str(folder))`, or `load_adapter`, loads the result;
+    `base` itself holds the last epoch's weights, which are saved without `validation`. Setting `stop` ends it after the
+    current step with a snapshot; called again with the same arguments, it ends with the same weights as an
+    uninterrupted run. Raises DataError without examples, ModelError if the base LM cannot be tuned.
     """
     if not examples:
         raise DataError("There are no questions to train on.", hint="Name a dataset that has some.")
-    folder.mkdir(parents=True, exist_ok=True)
     examples = evenly_spaced(examples, settings.most_train)
     if reads:  # as when answering, where the best chunk is read
         chunker = passage_chunker(base)
@@ -159,7 +152,6 @@ def train_on_questions(
     trained = {name: value for name, value in base.named_parameters() if value.requires_grad}
     batch_size, first_seed = settings.batch_size, seed * 1_000_003
     steps_per_epoch = -(-len(examples) // batch_size)
-    steps = settings.epochs * steps_per_epoch
 
     @lru_cache(1)
     def batches(epoch: int) -> list[list[QAExample]]:
@@ -170,49 +162,43 @@ def train_on_questions(
         torch.manual_seed(first_seed + step)  # the same dropout whenever this step is run
         return add_gradients(base.train(), _targets(base, batches(epoch)[number], reads), settings.precision)
 
-    def validate(step: int, best_loss: float | None) -> tuple[Event, float | None]:
-        loss = _loss(base, batches_by_length(validation, batch_size, seed=None, reads=reads), reads)
-        is_best = step == steps if loss is None else best_loss is None or loss < best_loss
-        if is_best:
-            base.save(folder) if lora is None else save_adapter(base.model, adapter_state(base.model), folder)
-        rounded = None if loss is None else round(loss, 5)
-        return TuningValidated(step, step // steps_per_epoch - 1, rounded, is_best), loss if is_best else best_loss
-
-    is_done = yield from fit(
+    yield from fit(
         add_step,
         trained,
         make_optimiser(optimiser, trained.values(), settings.learning_rate),
-        folder / SNAPSHOT,
-        steps=steps,
+        folder,
+        steps=settings.epochs * steps_per_epoch,
         batch_size=batch_size,
-        validate=validate,
-        validated_every=steps_per_epoch,
+        save=lambda: base.save(folder) if lora is None else save_adapter(base.model, adapter_state(base.model), folder),
+        validated_every=steps_per_epoch if validation else 0,
+        validate=lambda: _loss(base, validation, batch_size, reads),
         snapshot_seconds=snapshot_seconds,
         stop=stop,
     )
-    if is_done:
-        (folder / SNAPSHOT).unlink(missing_ok=True)
 
 
 def fit(
     add_gradients: Callable[[int], float],
     parameters: Mapping[str, nn.Parameter],
     optimiser: torch.optim.Optimizer,
-    snapshot: Path,
+    folder: Path,
     *,
     steps: int,
     batch_size: int,
-    validate: Callable[[int, float | None], tuple[Event, float | None]] | None = None,
-    validated_every: int = 1,
+    save: Callable[[], None],
+    validated_every: int = 0,
+    validate: Callable[[], float] = lambda: 0.0,
     snapshot_seconds: float = 600,
     stop: threading.Event | None = None,
-) -> Generator[Event, None, bool]:
-    """Take optimiser steps, going on from the snapshot if there is one; returns False if `stop` ended it.
+) -> Iterator[TuningStep]:
+    """Take optimiser steps, going on from the folder's snapshot if there is one; `stop` ends it with a snapshot.
 
-    `add_gradients` gets a step's number, from 0, and returns its loss; `validate` gets the steps done and the best loss
-    so far, and returns an event and the best loss.
+    `add_gradients` gets a step's number, from 0, and returns its loss. What has the lowest loss in `validate`, called
+    every so many steps, is saved; if it never is, what comes last.
     """
-    tensors, progress = {f"model.{name}": value for name, value in parameters.items()}, dict[str, Any]()
+    folder.mkdir(parents=True, exist_ok=True)
+    snapshot, progress = folder / SNAPSHOT, dict[str, Any]()
+    tensors = {f"model.{name}": value for name, value in parameters.items()}
     if snapshot.exists():
         progress = read_snapshot(snapshot, tensors, parameters, optimiser)
     step, best_loss = progress.get("step", 0), progress.get("best_loss")
@@ -223,19 +209,21 @@ def fit(
         optimiser.step()
         optimiser.zero_grad()
         step += 1
-        speed = batch_size / (time.monotonic() - began)
-        yield TuningStep(step, steps, round(loss, 5), round(speed, 2))
+        yield TuningStep(step, steps, round(loss, 5), round(batch_size / (time.monotonic() - began), 2))
         is_due = stop.is_set() or time.monotonic() - saved > snapshot_seconds
-        if validate is not None and step % validated_every == 0:
-            event, best_loss = validate(step, best_loss)  # before its snapshot, or a resumed training would skip it
-            yield event
-            is_due = True
+        if validated_every and step % validated_every == 0:  # before its snapshot, or a resumed training would skip it
+            validated, is_due = validate(), True
+            if best_loss is None or validated < best_loss:
+                best_loss = validated
+                save()
         if is_due:
             write_snapshot(snapshot, tensors, parameters, optimiser, {"step": step, "best_loss": best_loss})
             saved = time.monotonic()
         if stop.is_set() and step < steps:
-            return False
-    return True
+            return
+    if not validated_every:
+        save()
+    snapshot.unlink(missing_ok=True)
 
 
 def add_gradients(base: BaseLM, targets: Targets, precision: str) -> float:
@@ -250,15 +238,14 @@ def add_gradients(base: BaseLM, targets: Targets, precision: str) -> float:
 
 
 @torch.no_grad()
-def _loss(base: BaseLM, batches: Sequence[Sequence[QAExample]], reads: bool) -> float | None:
+def _loss(base: BaseLM, examples: Sequence[QAExample], batch_size: int, reads: bool) -> float:
     base.eval()
     total, tokens = 0.0, 0
-    for batch in batches:
+    for batch in batches_by_length(examples, batch_size, seed=0, reads=reads):
         targets = _targets(base, batch, reads)
-        count = int(targets.target_mask.sum())
-        total += base.loss(base.no_prefix(len(batch)), targets).item() * count
-        tokens += count
-    return total / tokens if tokens else None
+        total += base.loss(base.no_prefix(len(batch)), targets).item() * len(targets.targets)
+        tokens += len(targets.targets)
+    return total / tokens
 
 
 def _targets(base: BaseLM, batch: Sequence[QAExample], reads: bool) -> Targets:
@@ -271,23 +258,14 @@ def _targets(base: BaseLM, batch: Sequence[QAExample], reads: bool) -> Targets:
     )
 
 
-def batches_by_length(
-    examples: Sequence[QAExample], size: int, *, seed: int | None, reads: bool
-) -> list[list[QAExample]]:
-    """Batches of examples of similar length, all but one of them full; shuffled by a seed, or sorted without one."""
-
-    def length(example: QAExample) -> int:  # counting documents that are not read would batch questions on the same one
-        return len(example.question) + (len(example.text) if reads else 0)
-
-    order, alike = [*examples], size * _SORTED_BATCHES
-    if seed is None:
-        alike = max(1, len(order))
-    else:
-        random.Random(seed).shuffle(order)
-    batches = []
-    for start in range(0, len(order), alike):
-        by_length = sorted(order[start : start + alike], key=length)
-        batches += [by_length[first : first + size] for first in range(0, len(by_length), size)]
-    if seed is not None:
-        random.Random(seed).shuffle(batches)
+def batches_by_length(examples: Sequence[QAExample], size: int, *, seed: int, reads: bool) -> list[list[QAExample]]:
+    """Shuffled batches of examples of similar length, all but one of them full."""
+    rng, order, batches = random.Random(seed), [*examples], []
+    rng.shuffle(order)
+    for start in range(0, len(order), size * _SORTED_BATCHES):
+        alike = order[start : start + size * _SORTED_BATCHES]
+        # Counting documents that are not read would batch questions on the same one.
+        alike.sort(key=lambda example: len(example.question) + (len(example.text) if reads else 0))
+        batches += [alike[first : first + size] for first in range(0, len(alike), size)]
+    rng.shuffle(batches)
     return batches

@@ -3,7 +3,7 @@
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import bm25s
 import numpy as np
@@ -25,7 +25,7 @@ _CHARACTERS: Final = 32_768
 def answers(
     base: BaseLM,
     questions: Sequence[str],
-    passages: Sequence[str] | None = None,
+    passages: Sequence[str] = (),
     *,
     size: int = _BATCH,
     longest: float = _CHARACTERS,
@@ -34,19 +34,13 @@ def answers(
 
     A batch has at most `size` questions and `longest` characters, padding included.
     """
-    passages = [""] * len(questions) if passages is None else passages
+    passages, answered = passages or [""] * len(questions), dict[int, str]()
     lengths = [len(question) + len(passage) for question, passage in zip(questions, passages, strict=True)]
-    answered = [""] * len(questions)
     for batch in padded_batches(lengths, size=size, longest=longest):
-        generated = base.generate(
-            base.no_prefix(len(batch)),
-            [questions[index] for index in batch],
-            passages=[passages[index] for index in batch],
-            max_new_tokens=MAX_NEW_TOKENS,
-        )
-        for index, answer in zip(batch, generated, strict=True):
-            answered[index] = answer
-    return answered
+        asked, read = [questions[index] for index in batch], [passages[index] for index in batch]
+        generated = base.generate(base.no_prefix(len(batch)), asked, passages=read, max_new_tokens=MAX_NEW_TOKENS)
+        answered |= zip(batch, generated, strict=True)
+    return [answered[index] for index in range(len(questions))]
 
 
 def passage_chunker(base: BaseLM) -> Chunker:
@@ -59,32 +53,28 @@ class BM25Index:
     """A BM25 index of texts (Robertson and Zaragoza 2009). Words of one letter and English stop words are ignored."""
 
     def __init__(self, texts: Sequence[str]) -> None:
-        words = _words(texts)
-        self._index = bm25s.BM25()
-        self._has_words = any(words)  # bm25s cannot index nothing
-        if self._has_words:
+        words = self._words(texts)
+        self._index = bm25s.BM25() if any(words) else None  # bm25s cannot index nothing
+        if self._index:
             self._index.index(words, show_progress=False)
+
+    def _words(self, texts: Sequence[str]) -> Any:
+        return bm25s.tokenize(list(texts), stopwords="en", return_ids=False, show_progress=False)
 
     def ranking(self, question: str) -> list[int]:
         """Indices of the texts that share a word with a question, best first; ties keep the order of the texts."""
-        (words,) = _words([question])
-        if not words or not self._has_words:
+        (words,) = self._words([question])
+        if not words or not self._index:
             return []
         scores = self._index.get_scores(words)
-        order = np.argsort(-scores, kind="stable")
-        return [int(index) for index in order[: np.count_nonzero(scores > 0)]]
+        order: list[int] = np.argsort(-scores, kind="stable").tolist()
+        return order[: np.count_nonzero(scores > 0)]
 
     def size_on_disk(self) -> int:
-        if not self._has_words:
-            return 0
         with tempfile.TemporaryDirectory() as folder:
-            self._index.save(folder)
+            if self._index:
+                self._index.save(folder)
             return sum(file.stat().st_size for file in Path(folder).iterdir())
-
-
-def _words(texts: Sequence[str]) -> list[list[str]]:
-    words: list[list[str]] = bm25s.tokenize(list(texts), stopwords="en", return_ids=False, show_progress=False)
-    return words
 
 
 class ClosedBook(Method):
@@ -119,15 +109,14 @@ class BM25Reading(Method):
         ranked = [[self._chunks[index] for index in self._indexed().ranking(question)] for question in questions]
         texts = answers(self._base, questions, [chunks[0][1] if chunks else "" for chunks in ranked])
         sources = [tuple(dict.fromkeys(document for document, _ in chunks))[:SOURCES] for chunks in ranked]
-        return [MethodAnswer(*answer) for answer in zip(texts, sources, strict=True)]
+        return list(map(MethodAnswer, texts, sources))
 
     def footprint(self) -> Footprint:
         texts = sum(len(document.encode(errors="surrogatepass")) for document in self._documents)
         return Footprint(on_disk=texts + self._indexed().size_on_disk())
 
     def _indexed(self) -> BM25Index:
-        if self._index is None:
-            self._index = BM25Index([chunk for _, chunk in self._chunks])
+        self._index = self._index or BM25Index([chunk for _, chunk in self._chunks])
         return self._index
 
 

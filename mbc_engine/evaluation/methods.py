@@ -57,15 +57,11 @@ class Method:
 
 @dataclass(frozen=True)
 class MethodKind:
-    """A method by name, with its title in tables.
+    """A method by name, with its title in tables, and what is trained first (see `cells.Cell`).
 
-    Attributes:
-        needs: what is trained first (see `cells.Cell`); nothing for a retriever-reader, such as mini, alone.
-        control_of: the method whose bank it removes or corrupts, if it is a control.
-        corrupted_bank: the bank that method is then asked with, worded to follow "with".
-        adapts: whether its answers depend on the documents memorised, so that retention and scaling make sense.
-        takes_read: whether there is also one for each read mode, such as mbc-flat.
-        read: its read mode; None for the suite's, or the model's own.
+    A control has the method of which it is one, and what that method's corrupted bank holds. `adapts` says whether
+    answers depend on the documents memorised, `takes_read` whether there is also one for each read mode, such as
+    mbc-flat; its `read` is None for the suite's or the model's own.
     """
 
     name: str
@@ -146,8 +142,8 @@ def controls_of(name: str) -> tuple[str, ...]:
 
     An empty bank is no evidence: training never showed the model a prefix of nothing.
     """
-    kind = METHODS.get(name)
-    if kind is None or kind.control_of or kind.is_retriever_reader or name == "closed-book":
+    kind = method_kind(name)
+    if kind.control_of or kind.is_retriever_reader or name == "closed-book":
         return ()
     corrupted = (control.name for control in METHODS.values() if control.control_of == name and control.corrupted_bank)
     return (*corrupted,) or ("closed-book",)
@@ -168,9 +164,9 @@ def published_scores(base: str, dataset: str, method: str) -> dict[str, Any] | N
     pair, table = published()["answers"].get(base, {}).get(dataset, {}).get(method), published()["retention"]
     if not pair:
         return None
-    steps = table.get(base, {}).get(dataset, {}).get(method, ())
+    steps = zip(table["documents"], table.get(base, {}).get(dataset, {}).get(method, ()), strict=False)
     retention = [
         {"documents": documents, "bank_bytes": round(megabytes * 1024**2), "retention": kept}
-        for documents, (megabytes, kept) in zip(table["documents"], steps, strict=False)
+        for documents, (megabytes, kept) in steps
     ]
     return {"exact_match": pair[0], "f1": pair[1], "retention": retention}

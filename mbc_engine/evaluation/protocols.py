@@ -8,22 +8,20 @@ that a smaller last memory is dropped.
 
 import sys
 import time
-from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from mbc_engine.datasets.layout import QAExample, evenly_spaced
 from mbc_engine.errors import DataError
-from mbc_engine.evaluation.methods import Footprint, Method
+from mbc_engine.evaluation.methods import Method
 from mbc_engine.evaluation.results import Cost, Measurement, Prediction, predict, score
 from mbc_engine.evaluation.statistics import ratio
 from mbc_engine.evaluation.suite import Retention
 from mbc_engine.events import Event, Progressed
 from mbc_engine.metrics import Golds
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -57,80 +55,68 @@ def stream(examples: Sequence[QAExample], documents: int | None = 1665, question
     return Stream(texts, tuple(example for example in examples if example.text in taken), questions)
 
 
-class _Round(NamedTuple):
-    """Documents memorised up to an index of the stream, beside those before or in a new memory, and what is asked."""
-
-    end: int
-    asked: Sequence[QAExample]
-    is_new: bool
-
-
 class _Answered(NamedTuple):
     predictions: list[Prediction]
     cost: Cost
     names_sources: bool
 
-    def measured(self, seed: int) -> Measurement:
+    def measured(self, seed: int, **others: Any) -> Measurement:
         scores = score(self.predictions, names_sources=self.names_sources, seed=seed)
-        return Measurement(scores, self.cost, predictions=self.predictions)
+        return Measurement(scores, self.cost, predictions=self.predictions, **others)
 
 
 def _rounds(
-    method: Method, stream: Stream, rounds: Sequence[_Round], golds: Golds, batch_size: int
+    method: Method,
+    stream: Stream,
+    rounds: Sequence[tuple[int, Sequence[QAExample]]],
+    *,
+    separate: bool,
+    golds: Golds,
+    batch_size: int,
 ) -> Generator[Event, None, list[_Answered]]:
-    """Have a method memorise and answer in batches, questions by length, after an untimed warm-up.
+    """Have a method memorise the stream up to one index after another, answering questions at each.
 
-    Times are those of whole batches, averaged per document and question; work that a method defers until it is asked
-    counts as answering time.
+    `separate` rounds have a memory each. Questions are answered in batches, by length, after an untimed warm-up. Times
+    are those of whole batches, averaged per document and question; work that a method defers until it is asked counts
+    as answering time.
     """
     method.reset()
     method.adapt([stream.examples[0].text])
     method.answer([stream.examples[0].question])
     method.reset()
-    total, answered = sum(len(one.asked) for one in rounds), list[_Answered]()
+    total, answered = sum(len(asked) for _, asked in rounds), list[_Answered]()
     start = end = done = 0
-    for until, asked, is_new in rounds:
-        if is_new:
+    for until, asked in rounds:
+        if separate:
             method.reset()
             start = end
         added, adapting, asking = until - end, 0.0, 0.0
         while end < until:
-            texts = stream.documents[end : min(until, end + batch_size)]
-            adapting += _timed(method.adapt, texts)[1]
+            texts, began = stream.documents[end : min(until, end + batch_size)], _now()
+            method.adapt(texts)
+            adapting += _now() - began
             end += len(texts)
-            yield Progressed("take in documents", end, rounds[-1].end)
+            yield Progressed("take in documents", end, rounds[-1][0])
         found, names_sources = dict[int, Prediction](), False
         order = sorted(range(len(asked)), key=lambda number: len(asked[number].question))
         for batch in (order[first : first + batch_size] for first in range(0, len(order), batch_size)):
-            answers, seconds = _timed(method.answer, [asked[number].question for number in batch])
-            asking += seconds
+            began = _now()
+            answers = method.answer([asked[number].question for number in batch])
+            asking += _now() - began
             for number, answer in zip(batch, answers, strict=True):
                 index = stream.index_of[asked[number].text]
-                found[number] = predict(
-                    asked[number], answer, stream_index=index, memory_index=index - start, golds=golds
-                )
+                found[number] = predict(asked[number], answer, index, start=start, golds=golds)
                 names_sources |= answer.sources is not None
             done += len(batch)
             yield Progressed("answer questions", done, total)
+        stored = method.footprint()
+        # The paper counts a row for every question, asked or not.
+        rows = stored.paper_row and stored.paper_row * len(stream.about(start, end)) + stored.paper_fixed
+        text = sum(len(one.encode(errors="surrogatepass")) for one in stream.documents[start:end])
         means = adapting / added, asking / max(1, len(asked))
-        cost = Cost(end - start, *means, *_bytes(method.footprint(), stream, start, end))
+        cost = Cost(end - start, *means, stored.on_disk, rows, stored.paper_fixed, text)
         answered.append(_Answered([found[number] for number in range(len(asked))], cost, names_sources))
     return answered
-
-
-def _bytes(footprint: Footprint, stream: Stream, start: int, end: int) -> tuple[int, int | None, int, int]:
-    """Bytes on disk, as the paper counts them, of the codebook, and of the documents' text."""
-    # The paper counts a row for every question, asked or not.
-    row, rows = footprint.paper_row, len(stream.about(start, end))
-    paper = None if row is None else footprint.paper_fixed + row * rows
-    text = sum(len(one.encode(errors="surrogatepass")) for one in stream.documents[start:end])
-    return footprint.on_disk, paper, footprint.paper_fixed, text
-
-
-def _timed(work: Callable[[Sequence[str]], T], given: Sequence[str]) -> tuple[T, float]:
-    began = _now()
-    result = work(given)
-    return result, _now() - began
 
 
 def _now() -> float:
@@ -157,12 +143,10 @@ def online(
     in their order. `seed` is for the bootstrap intervals.
     """
     size = min(bank_documents or len(stream.documents), len(stream.documents))
-    banks = len(stream.documents) // size
-    members: list[list[QAExample]] = [[] for _ in range(banks)]
-    for example in stream.asked_about(banks * size):
-        members[stream.index_of[example.text] // size].append(example)
-    rounds = [_Round((number + 1) * size, asked, is_new=True) for number, asked in enumerate(members)]
-    each = yield from _rounds(method, stream, rounds, golds, batch_size)
+    rounds = [(end, list[QAExample]()) for end in range(size, len(stream.documents) + 1, size)]
+    for example in stream.asked_about(len(rounds) * size):
+        rounds[stream.index_of[example.text] // size][1].append(example)
+    each = yield from _rounds(method, stream, rounds, separate=True, golds=golds, batch_size=batch_size)
 
     def mean(name: str) -> Any:
         values = [getattr(one.cost, name) for one in each]
@@ -172,8 +156,7 @@ def online(
     asking = fmean([one.cost.seconds_per_answer for one in each], [len(one.predictions) for one in each])
     cost = Cost(size, adapting, asking, *map(mean, ("on_disk", "paper_bytes", "shared", "text")))
     predictions = [prediction for one in each for prediction in one.predictions]
-    whole = _Answered(predictions, cost, any(one.names_sources for one in each))
-    return replace(whole.measured(seed), banks=banks)
+    return _Answered(predictions, cost, any(one.names_sources for one in each)).measured(seed, banks=len(rounds))
 
 
 def evaluate(
@@ -199,28 +182,23 @@ def evaluate(
 
 
 def retention(
-    method: Method,
-    stream: Stream,
-    settings: Retention,
-    *,
-    golds: Golds = "shortest",
-    seed: int = 0,
+    method: Method, stream: Stream, settings: Retention, *, golds: Golds = "shortest", seed: int = 0
 ) -> Generator[Event, None, tuple[Measurement, ...]]:
     """Ask about the `first` documents once they are memorised, and again after every `step` of up to `further` others.
 
     A shorter stream gives fewer steps; raises DataError if it ends before the first.
     """
-    step, further = settings.step, settings.further
-    sizes = range(settings.first, min(settings.first + further, len(stream.documents)) + 1, step)
+    first, step = settings.first, settings.step
+    sizes = range(first, min(first + settings.further, len(stream.documents)) + 1, step)
     if len(sizes) < 2:
         raise DataError(
-            f"{len(stream.documents):,} documents are too few for retention, which needs {settings.first:,} to ask about "
+            f"{len(stream.documents):,} documents are too few for retention, which needs {first:,} to ask about "
             f"and at least {step:,} more.",
             hint="Use more documents, or lower `first` and `step` of [retention].",
         )
-    asked = stream.asked_about(settings.first)
-    each = yield from _rounds(method, stream, [_Round(size, asked, is_new=False) for size in sizes], golds, 32)
+    rounds = [(size, stream.asked_about(first)) for size in sizes]
+    each = yield from _rounds(method, stream, rounds, separate=False, golds=golds, batch_size=32)
     f1 = [[prediction.f1 for prediction in one.predictions] for one in each]
     clusters = [prediction.cluster for prediction in each[0].predictions]
     kept = [ratio(now, f1[0], clusters, seed=seed) for now in f1]
-    return tuple(replace(one.measured(seed), retained=share) for one, share in zip(each, kept, strict=True))
+    return tuple(one.measured(seed, retained=share) for one, share in zip(each, kept, strict=True))

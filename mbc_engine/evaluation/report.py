@@ -4,9 +4,9 @@ What readers must not overlook comes first: whether each method beats its contro
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final, Literal
 
 from mbc_engine.evaluation import methods
 from mbc_engine.evaluation.cells import cells
@@ -20,20 +20,25 @@ from mbc_engine.evaluation.results import (
     Prediction,
     pair_all,
 )
-from mbc_engine.evaluation.statistics import Difference, Interval, interval
+from mbc_engine.evaluation.statistics import Interval, interval
 from mbc_engine.evaluation.suite import Base, Dataset, suite_in
 from mbc_engine.events import StageFinished, StageSkipped
 from mbc_engine.names import READ_MODES
 from mbc_engine.runs.event_log import EventFollower
 
-Judgement = Literal["worse", "no", "unchecked", "yes"]
 NOTHING: Final = "\N{EN DASH}"
 _FEW_QUESTIONS: Final = 100  # fewer, and one question is worth more than a percentage point
 _FEW_CLUSTERS: Final = 20  # fewer, and what is true of them may not be true of others
 _TO_DO: Final = "not done yet"
 _MOST_STAGES: Final = 4  # named as not done yet: a grid that has just begun has hundreds
-
-Results = Mapping[str, MethodResults]
+# Bad outcomes first; `unchecked` means that the control has no answers.
+Judgement = Literal["worse", "no", "unchecked", "yes"]
+_CLAIMS: Final[Mapping[Judgement, str]] = {
+    "worse": "{} is worse than {}",
+    "no": "{} does not beat {}",
+    "unchecked": "{} was not checked against {}",
+    "yes": "{} beats {}",
+}
 
 
 @dataclass(frozen=True)
@@ -63,7 +68,7 @@ class CellReport:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether a method's F1 is above a control's; `unchecked` means that one has no answers."""
+    """Whether a method's F1 is above a control's."""
 
     cell: str
     methods: tuple[str, ...]
@@ -89,7 +94,7 @@ def read_report(experiment: ExperimentFolder) -> Report:
     suite, environments, reports = suite_in(experiment.path), experiment.environments(), []
     for cell in cells(suite, experiment):
         folder = cell.folder
-        if folder.is_begun():
+        if folder.results_folder.is_dir():
             results = {method: folder.results(method) for method in folder.methods()}
             asked, usage = suite.methods_of(cell.base), folder.read("", "code-usage")
             reports.append(cell_report(cell.base, cell.dataset, results, asked, suite.rates, usage))
@@ -108,22 +113,27 @@ def read_report(experiment: ExperimentFolder) -> Report:
 def cell_report(
     base: Base,
     dataset: Dataset,
-    results: Results,
+    results: Mapping[str, MethodResults],
     asked: Sequence[str],
     rates: Sequence[float] = (),
     code_usage: CodeUsage | None = None,
 ) -> CellReport:
     """Order and test the results of a cell's methods; those `asked` for are tested against their controls."""
     answered = {name: done.online.predictions for name, done in results.items() if done.online}
+    answered_by_size = defaultdict[int, dict[str, Sequence[Prediction]]](dict)
+    for name, done in results.items():
+        for one in done.scaling:
+            if one is not done.online:  # whose tests come first
+                answered_by_size[one.cost.documents][name] = one.predictions
     rows = []
     for name in (*METHODS, *sorted(results.keys() - METHODS)):
         published = methods.published_scores(base.name, dataset.name, name)
         if name in results or published:
-            done = replace(results.get(name) or MethodResults(), published=published)
-            rows.append(_row(name, done, answered))
+            rows.append(_row(name, replace(results.get(name) or MethodResults(), published=published), answered))
     # The paper's comparison and what codes cost.
     relatives = [("mbc", "mac"), *((f"mbc-{read}", f"mac-{read}") for read in READ_MODES), ("mbc", "mbc-unquantised")]
     pairs = [*relatives, *_with_controls(asked)]
+    sizes = sorted(answered_by_size.items())
     return CellReport(
         f"{base.name}-{dataset.name}",
         base.title,
@@ -131,8 +141,8 @@ def cell_report(
         tuple(rows),
         tuple(asked),
         tuple(rates),
-        tests=pair_all(answered, pairs),
-        tests_by_size=tuple(_tests_by_size(results, pairs)),
+        tests=tuple(pair_all(answered, pairs)),
+        tests_by_size=tuple((size, test) for size, predictions in sizes for test in pair_all(predictions, pairs)),
         clusters=max((len({one.cluster for one in predictions}) for predictions in answered.values()), default=0),
         code_usage=code_usage,
     )
@@ -148,37 +158,24 @@ def _row(name: str, done: MethodResults, answered: Mapping[str, Sequence[Predict
 
     kind, begin = method_kind(name), f"{name.partition('-')[0]}-wrong"
     wrong = next((other for other in controls_of(name) if other.startswith(begin)), "")
+    alone, wrong_bank = f1_of_first("closed-book"), f1_of_first(wrong)
     done = replace(done, method=name, title=kind.title, is_control=kind.control_of is not None)
-    return replace(done, alone=f1_of_first("closed-book"), wrong=f1_of_first(wrong))
+    return replace(done, alone=alone, wrong=wrong_bank)
 
 
-def _tests_by_size(results: Results, pairs: Sequence[tuple[str, str]]) -> Iterator[tuple[int, PairedTest]]:
-    answered: dict[int, dict[str, Sequence[Prediction]]] = {}
-    for name, done in results.items():
-        for one in done.scaling:
-            if one is not done.online:  # whose tests come first
-                answered.setdefault(one.cost.documents, {})[name] = one.predictions
-    for size, predictions in sorted(answered.items()):
-        yield from ((size, test) for test in pair_all(predictions, pairs))
-
-
-def _with_controls(asked: Sequence[str]) -> list[tuple[str, str]]:
+def _with_controls(asked: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Each method with those of its controls that were asked, or with all if none was, so that the report says so.
 
     A memory should also beat having none, the closed book.
     """
-    pairs = []
     for name in METHODS:
         if name in asked and (controls := controls_of(name)):
-            pairs += [(name, control) for control in ([one for one in controls if one in asked] or controls)]
+            yield from ((name, control) for control in [one for one in controls if one in asked] or controls)
             if "closed-book" in asked and "closed-book" not in controls:
-                pairs.append((name, "closed-book"))
-    return pairs
+                yield name, "closed-book"
 
 
-def build_report(
-    origin: dict[str, Any], cells: Sequence[CellReport], *, missing: Sequence[dict[str, str]] = ()
-) -> Report:
+def build_report(origin: dict[str, Any], cells: Sequence[CellReport], missing: Iterable[dict[str, str]] = ()) -> Report:
     """Derive the verdicts and cautions from an experiment's cells."""
     # Name only what differs between cells.
     has_datasets, has_bases = (len({getattr(cell, name) for cell in cells}) > 1 for name in ("dataset", "base"))
@@ -188,38 +185,28 @@ def build_report(
         verdicts += _verdicts(cell, f" ({names})" if names else "")
         cautions += [f"{names}: {caution}" if names else caution for caution in _cautions(cell)]
     # Comparisons with corrupted banks come first, and bad outcomes before good ones.
-    order = get_args(Judgement)
+    order = [*_CLAIMS]
     verdicts.sort(key=lambda one: (not method_kind(one.controls[0]).control_of, order.index(one.outcome)))
     return Report(tuple(verdicts), tuple(cautions), origin, tuple(cells), tuple(missing))
 
 
-_CLAIMS: Final[Mapping[Judgement, str]] = {
-    "worse": "{} is worse than {}",
-    "no": "{} does not beat {}",
-    "yes": "{} beats {}",
-    "unchecked": "{} was not checked against {}",
-}
-
-
 def _verdicts(cell: CellReport, place: str) -> Iterator[Verdict]:
-    tests = {(test.first, test.second): test for test in cell.tests}
+    tests = {(test.first, test.second): test.f1 for test in cell.tests}
     for method, control in _with_controls(cell.asked):
-        row, kind, test = cell.row(method), method_kind(control), tests.get((method, control))
-        if row is not None and row.online is not None:
-            outcome: Judgement = "unchecked" if test is None else "no"
-            if test is not None and (test.f1.is_gain or test.f1.is_loss):
-                outcome = "yes" if test.f1.is_gain else "worse"
-            pair = (f"The bank of {row.title}", kind.corrupted_bank) if kind.corrupted_bank else (row.title, kind.title)
-            figures = "" if test is None else f"F1 {_compared(test.f1)}"
-            yield Verdict(cell.name, (method,), (control,), outcome, _CLAIMS[outcome].format(*pair) + place, figures)
-
-
-def _compared(figure: Difference) -> str:
-    gap = figure.difference
-    return (
-        f"{percent(figure.first)} against {percent(figure.second)} "
-        f"(difference {difference(gap.value)}, 95% {between(gap)}, p = {p_value(figure.adjusted)})"
-    )
+        row, kind, found = cell.row(method), method_kind(control), tests.get((method, control))
+        if row is None or row.online is None:
+            continue
+        outcome: Judgement = "unchecked"
+        figures = ""
+        if found is not None:
+            outcome = "yes" if found.is_gain else "worse" if found.is_loss else "no"
+            gap = found.difference
+            figures = (
+                f"F1 {percent(found.first)} against {percent(found.second)} "
+                f"(difference {difference(gap.value)}, 95% {between(gap)}, p = {p_value(found.adjusted)})"
+            )
+        pair = (f"The bank of {row.title}", kind.corrupted_bank) if kind.corrupted_bank else (row.title, kind.title)
+        yield Verdict(cell.name, (method,), (control,), outcome, _CLAIMS[outcome].format(*pair) + place, figures)
 
 
 def _cautions(cell: CellReport) -> Iterator[str]:
@@ -230,8 +217,6 @@ def _cautions(cell: CellReport) -> Iterator[str]:
     if 1 < cell.clusters < _FEW_CLUSTERS:
         least = p_value(2 / 2**cell.clusters)
         yield f"The documents come from {cell.clusters} articles: no test can give a p below {least}."
-    if len(asked) > 1:
-        yield f"The methods were not all asked the same number of questions ({min(asked)} to {max(asked)})."
     paper = methods.ADAPTED_DOCUMENTS
     if sizes := {online.cost.documents for row, online in measured if row.published is not None} - {paper}:
         counts = ", ".join(f"{count:,}" for count in sorted(sizes))
@@ -244,31 +229,29 @@ def _cautions(cell: CellReport) -> Iterator[str]:
             yield f"{row.title}: the best learning rate, {row.rate:g}, is at the edge of those tried."
 
 
-def pays_from(cost: Cost, other: float) -> int | None:
-    """From how many documents on codes and codebook are fewer bytes than `other` bytes a document; None if never."""
-    saved = other - cost.on_disk / cost.documents
-    return -int(-cost.shared // saved) if saved > 0 else None
-
-
-def _missing(experiment: ExperimentFolder) -> list[dict[str, str]]:
+def _missing(experiment: ExperimentFolder) -> Iterator[dict[str, str]]:
     skipped: dict[tuple[str, str | None], str] = {}
     for _, event in EventFollower(experiment.events).poll().events:
         if isinstance(event, StageSkipped):  # for the reason of the stage that it follows
             skipped[event.cell, event.stage] = skipped.get((event.cell, event.follows), event.reason)
         elif isinstance(event, StageFinished):
             skipped.pop((event.cell, event.stage), None)
-    missing = []
     for cell in cells(suite_in(experiment.path), experiment):
         reasons = defaultdict[str, list[str]](list)
         for stage in cell.stages():
             reason = skipped.get((cell.name, stage.name))
-            if reason or (stage.kind != "prepare" and not cell.is_done(stage)):
+            if reason or (stage.kind != "prepare" and not stage.is_done):
                 reasons[reason or _TO_DO].append(stage.name)
         for reason, names in reasons.items():
             is_long = reason == _TO_DO and len(names) > _MOST_STAGES
             named = f"{len(names)} stages" if is_long else ", ".join(names)
-            missing.append({"cell": cell.name, "stage": named, "reason": reason})
-    return missing
+            yield {"cell": cell.name, "stage": named, "reason": reason}
+
+
+def pays_from(cost: Cost, other: float) -> int | None:
+    """From how many documents on codes and codebook are fewer bytes than `other` bytes a document; None if never."""
+    saved = other - cost.on_disk / cost.documents
+    return -int(-cost.shared // saved) if saved > 0 else None
 
 
 def percent(value: float | None) -> str:
@@ -283,8 +266,7 @@ def between(found: Interval) -> str:
 
 def difference(value: float) -> str:
     """`+1.2`, `−0.4`, `0.0`."""
-    text = f"{value:+z.1f}"
-    return "0.0" if text == "+0.0" else text.replace("-", "\N{MINUS SIGN}")
+    return f"{value:+z.1f}".replace("+0.0", "0.0").replace("-", "\N{MINUS SIGN}")
 
 
 def p_value(value: float) -> str:

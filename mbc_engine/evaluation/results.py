@@ -4,10 +4,10 @@ All shares are in percent.
 """
 
 import tomllib
-from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from statistics import fmean
 from typing import Annotated, Any, Final
@@ -15,11 +15,11 @@ from typing import Annotated, Any, Final
 from pydantic import Field, TypeAdapter, ValidationError
 
 from mbc_engine.atomic_write import atomic_write
+from mbc_engine.config import first_fault
 from mbc_engine.datasets.layout import QAExample
 from mbc_engine.errors import ConfigError, DataError
 from mbc_engine.evaluation.methods import MethodAnswer
 from mbc_engine.evaluation.statistics import Difference, Interval, adjusted, compare_pairs, interval
-from mbc_engine.events import RateTried
 from mbc_engine.metrics import Golds, compare
 from mbc_engine.runs.training_runs import hold_folder
 from mbc_engine.text.decoding import storable
@@ -115,13 +115,6 @@ class MethodResults:
     wrong: Interval | None = None
     published: dict[str, Any] | None = None
 
-    def published_after(self, documents: int) -> dict[str, Any] | None:
-        """The paper's retention after so many documents; None unless it asks about as many first documents as ours."""
-        steps = self.published["retention"] if self.published else []
-        if not self.retention or not steps or self.retention[0].cost.documents != steps[0]["documents"]:
-            return None
-        return next((step for step in steps if step["documents"] == documents), None)
-
 
 @dataclass(frozen=True)
 class CodeUsage:
@@ -132,15 +125,13 @@ class CodeUsage:
     without_reset: tuple[tuple[int, float], ...]
 
 
-def predict(
-    example: QAExample, given: MethodAnswer, *, stream_index: int, memory_index: int, golds: Golds
-) -> Prediction:
-    """Score an answer; its document has index `stream_index` in the stream, `memory_index` among those memorised."""
+def predict(example: QAExample, given: MethodAnswer, index: int, *, start: int, golds: Golds) -> Prediction:
+    """Score an answer about document `index` of the stream, from a memory of the documents from `start` on."""
     answer, sources = storable(given.text), (given.sources or ())[:_SOURCES]
     match = compare(answer, example.answers, golds)
     scores = match.exact_match, match.f1, match.lenient_match
-    rank = sources.index(memory_index) if memory_index in sources else None
-    return Prediction(example.id, stream_index, example.question, example.answers, answer, *scores, rank, example.title)
+    rank = sources.index(index - start) if index - start in sources else None
+    return Prediction(example.id, index, example.question, example.answers, answer, *scores, rank, example.title)
 
 
 def score(predictions: Sequence[Prediction], *, names_sources: bool, seed: int) -> QuestionScores:
@@ -158,7 +149,7 @@ def score(predictions: Sequence[Prediction], *, names_sources: bool, seed: int) 
 
 @dataclass(frozen=True)
 class PairedTest:
-    """Method `first` against `second`, by name, on the questions both were asked."""
+    """Method `first` against `second`, by name."""
 
     first: str
     second: str
@@ -167,83 +158,42 @@ class PairedTest:
     f1: Difference
 
 
-def pair_all(answered: Mapping[str, Sequence[Prediction]], pairs: Iterable[tuple[str, str]]) -> tuple[PairedTest, ...]:
-    """Run paired tests of methods by name, skipping pairs that have no question in common.
+def pair_all(answered: Mapping[str, Sequence[Prediction]], pairs: Iterable[tuple[str, str]]) -> list[PairedTest]:
+    """Run paired tests of methods by name, all asked the same questions in the same order, skipping those without answers.
 
-    P-values are adjusted for the number of pairs, separately for each measure. Tests on the same questions share their
-    random draws.
+    P-values are adjusted for the number of pairs, separately for each measure. All tests share their random draws.
     """
-    known = {name: by_question(predictions) for name, predictions in answered.items()}
-    shared, alike = dict[tuple[str, str], list[tuple[Prediction, Prediction]]](), defaultdict[Any, list[Any]](list)
-    for pair in pairs:
-        ours, theirs = (known.get(name, {}) for name in pair)
-        if both := [(one, theirs[key]) for key, one in ours.items() if key in theirs]:
-            shared[pair] = both
-            alike[tuple(one.cluster for one, _ in both)].append(pair)
-    figures: dict[str, list[Difference]] = {}
-    for figure in ("exact_match", "f1"):
-        tested: dict[tuple[str, str], Difference] = {}
-        for clusters, group in alike.items():
-            values = [
-                (
-                    [100.0 * getattr(one, figure) for one, _ in shared[pair]],
-                    [100.0 * getattr(other, figure) for _, other in shared[pair]],
-                )
-                for pair in group
-            ]
-            tested |= zip(group, compare_pairs(values, clusters), strict=True)
-        tests = [tested[pair] for pair in shared]
+    pairs = [pair for pair in pairs if all(answered.get(name) for name in pair)]
+    clusters = [one.cluster for one in answered[pairs[0][0]]] if pairs else []
+
+    def compared(figure: str) -> list[Difference]:
+        values = {name: [100.0 * getattr(one, figure) for one in asked] for name, asked in answered.items()}
+        tests = compare_pairs([(values[first], values[second]) for first, second in pairs], clusters)
         corrected = adjusted(test.p for test in tests)
-        figures[figure] = [replace(test, adjusted=p) for test, p in zip(tests, corrected, strict=True)]
-    rows = zip(shared.items(), figures["exact_match"], figures["f1"], strict=True)
-    return tuple(PairedTest(*pair, len(both), em, f1) for (pair, both), em, f1 in rows)
+        return [replace(test, adjusted=p) for test, p in zip(tests, corrected, strict=True)]
+
+    tested = zip(pairs, compared("exact_match"), compared("f1"), strict=True)
+    return [PairedTest(*pair, len(clusters), em, f1) for pair, em, f1 in tested]
 
 
-def by_question(predictions: Sequence[Prediction]) -> dict[tuple[str, str, int], Prediction]:
-    """Predictions by the question's id and text, and how often both occurred before."""
-    before: Counter[tuple[str, str]] = Counter()
-    known = {}
-    for one in predictions:
-        known[one.id, one.question, before[one.id, one.question]] = one
-        before[one.id, one.question] += 1
-    return known
-
-
-_PREPARED: Final = "prepared"
-_RESULTS: Final = "results"
-_LINE: Final = TypeAdapter(Prediction)
-# The content of each kind of result file; there is one of scaling for each size.
-_KINDS: Final[Mapping[str, TypeAdapter[Any]]] = {
-    "rate": TypeAdapter(float),
-    "rates": TypeAdapter(tuple[RateTried, ...]),
-    "online": TypeAdapter(Measurement),
-    "scaling": TypeAdapter(Measurement),
-    "retention": TypeAdapter(tuple[Measurement, ...]),
-    "code-usage": TypeAdapter(CodeUsage),
-}
-_DIGEST: Final = TypeAdapter(str)
-_ENVIRONMENTS: Final = TypeAdapter(list[dict[str, Any]])
+# The content of each kind of result file; of others, online and a size of scaling, a measurement.
+_KINDS: Final = {"rate": float, "retention": tuple[Measurement, ...], "code-usage": CodeUsage}
 
 
 class CellFolder:
-    """The results of a base LM on a dataset, each in a file that is written atomically."""
+    """The results of a base LM on a dataset, each in a file that is written atomically, and what was trained."""
 
     def __init__(self, path: Path) -> None:
-        self.path, self.name = path, path.name
-        self.prepared_folder = path / _PREPARED
+        self.path, self.prepared, self.results_folder = path, path / "prepared", path / "results"
 
     def file(self, method: str, kind: str) -> Path:
-        folder = self.path / _RESULTS
-        return (folder / _checked(method) if method else folder) / f"{kind}.json"
-
-    def has(self, method: str, kind: str) -> bool:
-        return self.file(method, kind).is_file()
+        return self.results_folder / method / f"{kind}.json"
 
     def write(self, method: str, kind: str, value: Any) -> None:
-        _write(self.file(method, kind), value, _adapter(kind))
+        _write(self.file(method, kind), value, _KINDS.get(kind, Measurement))
 
     def read(self, method: str, kind: str) -> Any:
-        return _read(self.file(method, kind), _adapter(kind))
+        return _read(self.file(method, kind), _KINDS.get(kind, Measurement))
 
     def write_measured(self, method: str, kind: str, measured: Sequence[Measurement]) -> None:
         """Write the answers and then the measurements of a protocol: several only of `retention`."""
@@ -251,55 +201,42 @@ class CellFolder:
             path = self._predictions(method, kind, one)
             path.parent.mkdir(parents=True, exist_ok=True)
             with atomic_write(path) as file:
-                file.writelines(_LINE.dump_json(prediction) + b"\n" for prediction in one.predictions)
+                file.writelines(_adapter(Prediction).dump_json(answer) + b"\n" for answer in one.predictions)
         self.write(method, kind, tuple(measured) if kind == "retention" else measured[0])
 
-    def measured(self, method: str, kind: str) -> tuple[Measurement, ...]:
+    def measured(self, method: str, kind: str) -> Iterator[Measurement]:
         """A protocol's results; of retention and scaling, older ones came without the answers."""
-        found, whole = self.read(method, kind) or (), []
-        for one in [found] if isinstance(found, Measurement) else found:
+        found = self.read(method, kind) or ()
+        for one in found if isinstance(found, tuple) else [found]:
             path, predictions = self._predictions(method, kind, one), list[Prediction]()
             with _way_out(path, delete=self.file(method, kind)):
                 if kind == "online" or path.exists():
-                    predictions = [_LINE.validate_json(line, strict=True) for line in path.read_bytes().splitlines()]
+                    lines, answer = path.read_bytes().splitlines(), _adapter(Prediction)
+                    predictions = [answer.validate_json(line, strict=True) for line in lines]
                     if len(predictions) != one.scores.questions:
                         raise OSError(f"it has {len(predictions):,} of {one.scores.questions:,} answers")
-            whole.append(replace(one, predictions=predictions))
-        return tuple(whole)
+            yield replace(one, predictions=predictions)
 
     def results(self, method: str) -> MethodResults:
         names = (path.stem.removeprefix("scaling-") for path in self.file(method, "").parent.glob("scaling-*.json"))
         sizes = sorted(int(name) for name in names if name.isdecimal())
-        online = self.measured(method, "online")
+        online = next(self.measured(method, "online"), None)
         scaling = [one for size in sizes for one in self.measured(method, f"scaling-{size}")]
-        scaling += [one for one in online if scaling and one.cost.documents not in sizes]
-        kept, rate = self.measured(method, "retention"), self.read(method, "rate")
-        return MethodResults(online=next(iter(online), None), retention=kept, scaling=tuple(scaling), rate=rate)
-
-    def is_begun(self) -> bool:
-        return (self.path / _RESULTS).is_dir()
+        scaling += [online] if scaling and online and online.cost.documents not in sizes else []
+        kept, rate = tuple(self.measured(method, "retention")), self.read(method, "rate")
+        return MethodResults(online=online, retention=kept, scaling=tuple(scaling), rate=rate)
 
     def methods(self) -> list[str]:
-        names = sorted(path.name for path in _folders(self.path / _RESULTS))
-        return [name for name in names if any(self.file(name, "").parent.glob("*.json"))]
+        return sorted({path.parent.name for path in self.results_folder.glob("*/*.json")})
 
     def require_same_questions(self, digest: str) -> None:
         """Record the digest of the cell's questions, or raise DataError if it differs from the recorded one."""
         path = self.path / "questions.json"
-        before = _read(path, _DIGEST)
-        if before is None:
-            _write(path, digest, _DIGEST)
-        elif before != digest:
-            raise DataError(
-                f"The questions of {self.name} have changed since the evaluation began.",
-                hint="Restore their files, or use another folder.",
-            )
-
-    def is_prepared(self, name: str) -> bool:
-        return (self.prepared_folder / name / _PREPARED).is_file()
-
-    def set_prepared(self, name: str) -> None:
-        (self.prepared_folder / name / _PREPARED).touch()
+        if not path.exists():
+            _write(path, digest, str)
+        elif _read(path, str) != digest:
+            fault = f"The questions of {self.path.name} have changed since the evaluation began."
+            raise DataError(fault, hint="Restore their files, or use another folder.")
 
     def _predictions(self, method: str, kind: str, one: Measurement) -> Path:
         step = f"{kind}-{one.cost.documents}" if kind == "retention" else kind
@@ -310,8 +247,7 @@ class ExperimentFolder:
     """An experiment's folder, which need not exist yet."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
-        self.events = path / "events.jsonl"
+        self.path, self.events = path, path / "events.jsonl"
         self.report_markdown, self.report_json = path / "report.md", path / "report.json"
         self._settings, self._environments = path / "experiment.toml", path / "environment.json"
 
@@ -319,27 +255,25 @@ class ExperimentFolder:
         return self._settings.is_file()
 
     def lock(self) -> AbstractContextManager[None]:
-        again = "run again to continue from the last finished stage"
-        return hold_folder(self.path, "evaluation", resuming=again)
+        return hold_folder(self.path, "evaluation", resuming="run again to continue from the last finished stage")
 
-    def begin(self, settings: Mapping[str, Any], environment: Mapping[str, Any]) -> None:
-        """Record the settings and the environment. Raises ConfigError if work here began with other settings."""
+    def begin(self, settings: Mapping[str, Any], environment: Mapping[str, Any], before: Mapping[str, Any]) -> None:
+        """Record the settings and the environment. Raises ConfigError if work here began with others, `before`."""
         import tomlkit
 
         text = tomlkit.dumps(settings)
         if text != storable(text):
             raise ConfigError("The name of a file is not UTF-8.", hint="Rename the file.")
-        before, now = self.settings() if self.exists() else {}, tomllib.loads(text)
-        if before and _folders(self.path):  # else it failed before its first stage
-            old, new = _without_sources(before), _without_sources(now)
+        if any(self.path.glob("*/")):  # else none began, or failed before its first stage
+            old, new = _without_sources(before), _without_sources(settings)
             if others := sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name)):
                 fault = f"{self.path} holds an evaluation with other settings: {', '.join(others)}."
                 raise ConfigError(fault, hint="Use another folder, or the settings that it was begun with.")
         with atomic_write(self._settings) as file:
             file.write(text.encode())
-        known, ignored = self.environments(), {"date": None, "command": None}
-        if not any({**environment, **ignored} == {**other, **ignored} for other in known):
-            _write(self._environments, [*known, environment], _ENVIRONMENTS)
+        known, same = self.environments(), {"date": None, "command": None}
+        if {**environment, **same} not in [{**other, **same} for other in known]:
+            _write(self._environments, [*known, environment], list[dict[str, Any]])
 
     def settings(self) -> dict[str, Any]:
         try:
@@ -352,10 +286,10 @@ class ExperimentFolder:
             raise DataError(f"{self._settings} cannot be read: {error}.", hint=hint) from error
 
     def environments(self) -> list[dict[str, Any]]:
-        return _read(self._environments, _ENVIRONMENTS) or []
+        return _read(self._environments, list[dict[str, Any]]) or []
 
     def cell(self, name: str) -> CellFolder:
-        return CellFolder(self.path / _checked(name))
+        return CellFolder(self.path / name)
 
 
 def _without_sources(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -365,20 +299,21 @@ def _without_sources(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {**settings, "datasets": datasets}
 
 
-def _adapter(kind: str) -> TypeAdapter[Any]:
-    return _KINDS["scaling" if kind.startswith("scaling-") else kind]
+@cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
 
 
-def _write(path: Path, value: Any, kind: TypeAdapter[Any]) -> None:
+def _write(path: Path, value: Any, kind: Any) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_write(path) as file:
-        file.write(kind.dump_json(value, indent=2) + b"\n")
+        file.write(_adapter(kind).dump_json(value, indent=2) + b"\n")
 
 
-def _read(path: Path, kind: TypeAdapter[Any]) -> Any:
+def _read(path: Path, kind: Any) -> Any:
     """The content of a file, None if there is none. Raises DataError if it is damaged."""
     with _way_out(path, delete=path):
-        return kind.validate_json(path.read_bytes(), strict=True) if path.exists() else None
+        return _adapter(kind).validate_json(path.read_bytes(), strict=True) if path.exists() else None
 
 
 @contextmanager
@@ -386,20 +321,6 @@ def _way_out(path: Path, *, delete: Path) -> Iterator[None]:
     try:
         yield
     except (OSError, ValidationError) as error:
-        fault = getattr(error, "strerror", None) or str(error)
-        if isinstance(error, ValidationError):
-            first = error.errors(include_url=False, include_input=False)[0]
-            fault = "".join(f"{part}: " for part in first["loc"]) + first["msg"]
-        raise DataError(
-            f"{path} cannot be read: {fault}.", hint=f"Delete {delete} and run the evaluation again."
-        ) from error
-
-
-def _folders(path: Path) -> list[Path]:
-    return [inner for inner in path.iterdir() if inner.is_dir()] if path.is_dir() else []
-
-
-def _checked(name: str) -> str:
-    if name in ("", ".", "..") or any(letter in name for letter in "/\\\0"):
-        raise ConfigError(f"{name!r} cannot be the name of a folder.", hint="Use letters, digits and hyphens.")
-    return name
+        fault = first_fault(error) if isinstance(error, ValidationError) else error.strerror or str(error)
+        hint = f"Delete {delete} and run the evaluation again."
+        raise DataError(f"{path} cannot be read: {fault}.", hint=hint) from error

@@ -16,13 +16,12 @@ from pathlib import Path
 from typing import Any, Final
 
 import mbc_engine
-from mbc_engine.datasets.layout import QAExample
 from mbc_engine.datasets.questions import permuted
 from mbc_engine.errors import DataError, MBCError
 from mbc_engine.evaluation.cells import Cell, Stage, cells
 from mbc_engine.evaluation.protocols import online, retention
 from mbc_engine.evaluation.results import CodeUsage, ExperimentFolder
-from mbc_engine.evaluation.suite import Suite
+from mbc_engine.evaluation.suite import Suite, suite_in
 from mbc_engine.evaluation.tables import write_report
 from mbc_engine.events import (
     Event,
@@ -64,9 +63,10 @@ def run(
     it.
     """
     experiment, stop = ExperimentFolder(folder), stop or threading.Event()
-
     with experiment.lock():
-        experiment.begin(suite.model_dump(exclude_none=True), environment(suite.seed, device, command))
+        before = suite_in(folder) if experiment.exists() else suite  # older settings get this version's defaults
+        settings, begun_with = (each.model_dump(exclude_none=True) for each in (suite, before))
+        experiment.begin(settings, environment(suite.seed, device, command), begun_with)
         with closing(EventLog(experiment.events)) as log:
             for event in _events(suite, experiment, cache, device, skips, stop):
                 if isinstance(event, _LOGGED) and getattr(event, "work", "") != "read texts":
@@ -83,13 +83,14 @@ def _events(
         missing: set[str] = set()
         for stage in cell.stages():
             number += 1
-            if cell.is_done(stage):
+            if stage.is_done:
                 yield StageFinished(cell.name, stage.name, 0.0, was_kept=True)
                 continue
             stage_began = time.monotonic()
             follows = next((need for need in stage.needs if need in missing), None)
-            reason = f"{follows} could not be done" if follows else None
-            if reason is None:
+            if follows:
+                reason: str | None = f"{follows} could not be done"
+            else:
                 yield StageStarted(cell.name, stage.name, number, total)
                 reason = yield from _tried(stage, cell, skips, stop)
                 if stop.is_set():
@@ -115,8 +116,12 @@ def _tried(stage: Stage, cell: Cell, skips: bool, stop: threading.Event) -> Gene
         work = _work(stage, cell, stop)
         for event in work:
             yield event
+            if isinstance(event, TrainStateChanged) and event.state == "stopped":  # as requested in its own folder
+                stop.set()
             if stop.is_set() and stage.kind != "prepare":  # a training ends with a snapshot
                 work.close()
+        if stage.kind == "prepare" and not stop.is_set():
+            stage.file.touch()
     except torch.OutOfMemoryError:
         return f"the memory of {cell.device} is too small"
     except MBCError as error:
@@ -127,35 +132,26 @@ def _tried(stage: Stage, cell: Cell, skips: bool, stop: threading.Event) -> Gene
 
 
 def _work(stage: Stage, cell: Cell, stop: threading.Event) -> Generator[Event, None, None]:
+    """The work of a stage; but for a training, its result is stored at the end."""
     name, suite, folder = stage.subject, cell.suite, cell.folder
-    if stage.kind == "prepare":
-        for event in _training(name, cell, stop):
-            yield event
-            if isinstance(event, TrainStateChanged) and event.state == "stopped":  # as requested in its own folder
-                stop.set()
-        if not stop.is_set():
-            folder.set_prepared(name)
-        return
-    if stage.kind == "code-usage":
-        curves = (_perplexities(folder.prepared_folder / training) for training in ("reset", "no-reset"))
-        folder.write("", "code-usage", CodeUsage(cell.config_of("reset").model.codebook.codes, *curves))
-        return
-    if stage.kind == "rate":
-        best, tried = yield from _best_rate(name, cell)
-        folder.write(name, "rates", tuple(tried))
-        folder.write(name, "rate", best)
-        return
-    method = cell.method(name, folder.read(name, "rate"))
     options: Any = {"golds": suite.golds, "seed": suite.seed}
-    if stage.kind == "retention":
-        measured = yield from retention(method, cell.test, suite.retention, **options)
+    if stage.kind == "prepare":
+        yield from _training(name, cell, stop)
+    elif stage.kind == "code-usage":
+        curves = (_perplexities(folder.prepared / training) for training in ("reset", "no-reset"))
+        folder.write("", "code-usage", CodeUsage(cell.config_of("reset").model.codebook.codes, *curves))
+    elif stage.kind == "rate":
+        folder.write(name, "rate", (yield from _best_rate(name, cell)))
+    elif stage.kind == "retention":
+        method = cell.method(name, folder.read(name, "rate"))
+        folder.write_measured(name, "retention", (yield from retention(method, cell.test, suite.retention, **options)))
     else:
-        size = stage.documents or suite.bank_documents
-        measured = ((yield from online(method, cell.test, bank_documents=size, **options)),)
-    folder.write_measured(name, stage.result, measured)
+        method, size = cell.method(name, folder.read(name, "rate")), stage.documents or suite.bank_documents
+        measured = yield from online(method, cell.test, bank_documents=size, **options)
+        folder.write_measured(name, stage.file.stem, [measured])
 
 
-def _best_rate(name: str, cell: Cell) -> Generator[Event, None, tuple[float, list[RateTried]]]:
+def _best_rate(name: str, cell: Cell) -> Generator[Event, None, float]:
     from mbc_engine.evaluation.fine_tuning import sweep
 
     rates, window = cell.suite.rates, cell.suite.document_window
@@ -176,46 +172,48 @@ def _perplexities(training: Path) -> tuple[tuple[int, float], ...]:
 
 
 def _training(name: str, cell: Cell, stop: threading.Event) -> Iterator[Event]:
-    suite, folder = cell.suite, cell.folder.prepared_folder / name
+    suite, folder = cell.suite, cell.folder.prepared / name
+    options: Any = {"seed": suite.seed, "stop": stop}
     if name in ("questions", "reader", "text"):
         from mbc_engine.evaluation.fine_tuning import train_on_questions
 
         tuning = {"questions": suite.question_training, "reader": suite.reading_training, "text": suite.text_training}
-        options: Any = {"optimiser": cell.base.optimiser, "seed": suite.seed, "stop": stop}
+        options |= {"optimiser": cell.base.optimiser, "reads": name != "questions"}
         options["lora"] = cell.config().model.lora if name == "text" else None
-        options["reads"] = name != "questions"
         examples = cell.question_train if name == "questions" else cell.train
         return train_on_questions(cell.base_lm(), examples, cell.validation, folder, tuning[name], **options)
     if name == "camels":
         from mbc_engine.evaluation.camels import meta_train
 
-        options = {"window": suite.document_window, "seed": suite.seed, "stop": stop}
-        return meta_train(cell.base_lm("questions"), cell.train, folder, suite.camels, **options)
+        window = suite.document_window
+        return meta_train(cell.base_lm("questions"), cell.train, folder, suite.camels, window=window, **options)
     from mbc_engine.training.trainer import train
 
     is_begun = (folder / EVENTS).exists() or (folder / SNAPSHOT).exists()
-    options = {"cache": cell.cache, "resume": is_begun, "device": cell.device, "stop": stop}
     # The null learns everything but to read.
-    changed = permuted if name == "mbc-null" else list[QAExample]
-    return train(cell.config_of(name), changed(cell.train), changed(cell.validation), folder, **options)
+    train_on, validation = (
+        permuted(examples) if name == "mbc-null" else examples for examples in (cell.train, cell.validation)
+    )
+    options = {"cache": cell.cache, "resume": is_begun, "device": cell.device, "stop": stop}
+    return train(cell.config_of(name), train_on, validation, folder, **options)
 
 
 def environment(seed: int, device: str = "cpu", command: str = "") -> dict[str, Any]:
     """The environment of an evaluation: versions, machine, seed, date (ISO 8601, UTC), command line."""
-    torch, gpu, packages = sys.modules.get("torch"), None if device == "cpu" else device, {}
-    if torch and device.startswith("cuda"):
-        gpu = torch.cuda.get_device_name(device)
+    torch, commit, folder = sys.modules.get("torch"), "", Path(mbc_engine.__file__).parents[1]
+    packages, gpu = {}, None if device == "cpu" else device
     for name in _PACKAGES:
         with suppress(PackageNotFoundError):
             packages[name] = version(name)
-    folder, commit = Path(mbc_engine.__file__).parents[1], None
+    if torch and device.startswith("cuda"):
+        gpu = torch.cuda.get_device_name(device)
     if (folder / ".git").exists():
         with suppress(OSError):
             git = ["git", "rev-parse", "HEAD"]
-            commit = subprocess.run(git, cwd=folder, capture_output=True, text=True, check=False).stdout.strip() or None  # noqa: S603
+            commit = subprocess.run(git, cwd=folder, capture_output=True, text=True, check=False).stdout.strip()  # noqa: S603
     return {
         "mbc": mbc_engine.__version__,
-        "commit": commit,
+        "commit": commit or None,
         "python": platform.python_version(),
         "packages": packages,
         "platform": f"{platform.system()} {platform.release()} {platform.machine()}",

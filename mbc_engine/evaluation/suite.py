@@ -1,5 +1,7 @@
 """A suite: base LMs × datasets, each pair a cell, with the methods and protocols of each; built in, or a TOML file."""
 
+# ruff: noqa: RUF012 - pydantic copies defaults
+
 import json
 import tomllib
 from collections.abc import Iterator, Sequence
@@ -7,29 +9,41 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, NonNegativeInt, PositiveInt, ValidationError
+from pydantic import (
+    AfterValidator,
+    Field,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    ValidationError,
+)
 
-from mbc_engine.config import first_fault, load_preset, read_model_config
+from mbc_engine.config import Settings, first_fault, load_preset, read_model_config
 from mbc_engine.datasets.by_name import absolute
 from mbc_engine.errors import ConfigError, ModelError
 from mbc_engine.evaluation.methods import METHODS, Protocol
 from mbc_engine.evaluation.results import ExperimentFolder
 from mbc_engine.names import CONFIG, find_model, parse_read_mode, suite_names
 
-_Rate = Annotated[FiniteFloat, Field(gt=0)]
+_Name = Annotated[str, Field(pattern=r"^[^/\\\x00]+$")]  # part of a folder's name
 
 
-class _Table(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+def _located(source: str, info: Any) -> str:
+    return absolute(source, info.context["folder"]) if info.context else source
 
 
-class Base(_Table):
+# Where questions are: a path is absolute, or relative to the `folder` of the context.
+_Source = Annotated[str, AfterValidator(_located)]
+
+
+class Base(Settings):
     """A base LM, and the preset by which MBC and MAC are trained around it, or a trained MBC in its place.
 
     Empty `methods` and `protocols` are the suite's.
     """
 
-    name: str
+    name: _Name
     title: str
     preset: str | None = None
     changes: list[str] = []
@@ -39,30 +53,24 @@ class Base(_Table):
     protocols: list[Protocol] = []
 
 
-class Dataset(_Table):
+class Dataset(Settings):
     """Questions to train on, to validate on, and to test with.
 
     `questions_train` trains the base LMs of fine-tuning, by default on `train`; without `validation`, documents of
     `train` are held back. `most_train` are questions, `most_validation` documents.
     """
 
-    name: str
+    name: _Name
     title: str
-    train: list[str] = []
-    questions_train: list[str] = []
-    validation: str | None = None
-    test: str
+    train: list[_Source] = []
+    questions_train: list[_Source] = []
+    validation: _Source | None = None
+    test: _Source
     most_train: PositiveInt | None = None
     most_validation: PositiveInt = 200
 
-    def located(self, folder: Path | None) -> "Dataset":
-        """The same with absolute paths."""
-        lists = {name: [absolute(one, folder) for one in getattr(self, name)] for name in ("train", "questions_train")}
-        validation = self.validation and absolute(self.validation, folder)
-        return self.model_copy(update={**lists, "validation": validation, "test": absolute(self.test, folder)})
 
-
-class Tuning(_Table):
+class Tuning(Settings):
     """How a base LM is trained on at most `most_train` questions.
 
     It also answers in that precision, unless it is fine-tuned.
@@ -70,12 +78,12 @@ class Tuning(_Table):
 
     epochs: PositiveInt = 8
     batch_size: PositiveInt = 32
-    learning_rate: _Rate = 1e-4
+    learning_rate: PositiveFloat = 1e-4
     precision: Literal["float32", "bf16"] = "float32"
     most_train: PositiveInt | None = None
 
 
-class Camels(_Table):
+class Camels(Settings):
     """How CaMeLS' token weights are trained.
 
     `inner_rate` is that of the inner update of the base LM, `locality` the weight of the locality term.
@@ -84,12 +92,12 @@ class Camels(_Table):
     steps: PositiveInt = 2000
     inner_documents: PositiveInt = 6
     inner_batches: PositiveInt = 4
-    learning_rate: _Rate = 1e-4
-    inner_rate: _Rate = 5e-4
-    locality: Annotated[FiniteFloat, Field(ge=0)] = 0.1
+    learning_rate: PositiveFloat = 1e-4
+    inner_rate: PositiveFloat = 5e-4
+    locality: NonNegativeFloat = 0.1
 
 
-class Retention(_Table):
+class Retention(Settings):
     """The sizes of the retention protocol in documents (paper, section 4.4.3)."""
 
     first: PositiveInt = 200
@@ -97,7 +105,7 @@ class Retention(_Table):
     further: PositiveInt = 1400
 
 
-class Suite(_Table):
+class Suite(Settings):
     """What is evaluated, on what and how; docs/evaluation.md explains every setting."""
 
     title: str
@@ -111,7 +119,7 @@ class Suite(_Table):
     questions: PositiveInt | None = None
     golds: Literal["shortest", "any"] = "shortest"
     read: str | None = None
-    rates: Annotated[list[_Rate], Field(min_length=1)] = [1e-4, 2.5e-5, 6.25e-6, 1.625e-6]
+    rates: Annotated[list[PositiveFloat], Field(min_length=1)] = [1e-4, 2.5e-5, 6.25e-6, 1.625e-6]
     document_window: PositiveInt = 512
     retention: Retention = Retention()
     scaling: Annotated[list[PositiveInt], Field(min_length=1)] = [16, 64, 256, 1024]
@@ -132,19 +140,18 @@ class Suite(_Table):
 
         Raises ConfigError if a name is unknown.
         """
-        known, chosen = {base.name: base for base in self.bases}, []
+        known, first, chosen = {base.name: base for base in self.bases}, self.bases[0], []
         for name in bases:
-            if name in known:
-                chosen.append(known[name])
-            elif self.bases[0].preset and Path(name).is_dir():
-                path, first = Path(name).absolute(), self.bases[0]
-                changes = [*first.changes, f"model.base={json.dumps(str(path))}"]
-                settings = first.title.partition(",")[1:]
-                title = "".join((path.name, *settings))
-                chosen.append(first.model_copy(update={"name": path.name, "title": title, "changes": changes}))
-            else:
+            if name not in known and not (first.preset and Path(name).is_dir()):
                 hint = f"It has {', '.join(known)}; or give a folder with an LM."
                 raise ConfigError(f"The suite has no base LM {name!r}.", hint=hint)
+            path = Path(name).absolute()
+            other = {
+                "name": path.name,
+                "title": "".join((path.name, *first.title.partition(",")[1:])),
+                "changes": [*first.changes, f"model.base={json.dumps(str(path))}"],
+            }
+            chosen.append(known[name] if name in known else first.model_copy(update=other))
         return self.model_copy(update={"bases": chosen})
 
 
@@ -152,12 +159,13 @@ def load_suite(name: str, folder: Path | None = None) -> Suite:
     """Load a built-in suite or a TOML file; relative paths are resolved against `folder`, or the working directory."""
     path = files("mbc_engine.evaluation") / "suites" / f"{name}.toml" if name in suite_names() else Path(name)
     try:
-        text = path.read_text(encoding="utf-8")
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{name} is not valid TOML: {error}.", hint="Repair it.") from error
     except (OSError, ValueError) as error:
         hint = f"Suites: {', '.join(suite_names())}; or a TOML file."
         raise ConfigError(f"There is no suite {name!r}.", hint=hint) from error
-    suite = parse_suite(text, name)
-    suite = suite.model_copy(update={"datasets": [dataset.located(folder) for dataset in suite.datasets]})
+    suite = _validated(table, name, folder)
     require_usable(suite, name)
     return suite
 
@@ -167,17 +175,9 @@ def suite_in(folder: Path) -> Suite:
     return _validated(ExperimentFolder(folder).settings(), str(folder))
 
 
-def parse_suite(text: str, origin: str) -> Suite:
-    """Parse TOML from `origin`."""
+def _validated(table: dict[str, Any], origin: str, folder: Path | None = None) -> Suite:
     try:
-        return _validated(tomllib.loads(text), origin)
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{origin} is not valid TOML: {error}.", hint="Repair it.") from error
-
-
-def _validated(table: dict[str, Any], origin: str) -> Suite:
-    try:
-        return Suite.model_validate(table)
+        return Suite.model_validate(table, context={"folder": folder})
     except ValidationError as error:
         raise ConfigError(f"{origin}: {first_fault(error)}.", hint="docs/evaluation.md shows every setting.") from error
 
@@ -198,33 +198,30 @@ def require_usable(suite: Suite, origin: str | None = None) -> None:
 
 def _faults(suite: Suite) -> Iterator[tuple[str, str]]:
     folders = [f"{base.name}-{dataset.name}" for base in suite.bases for dataset in suite.datasets]
-    if not folders or len({*folders}) < len(folders) or any(Path(name).name != name for name in folders):
+    if not folders or len({*folders}) < len(folders):
         names = ", ".join(folders) or "no base or dataset"
         yield f"folders cannot be named for {names}", "Name bases and datasets apart, in letters, digits and hyphens."
     learners: list[str] = []
     for base in suite.bases:
-        yield from _faults_of_base(base, suite)
+        if (base.preset is None) == (base.model is None):
+            yield f"the base {base.name!r} needs either a preset or a model", "Leave one of them out."
+        is_reader = base.model is not None and is_retriever_reader(base.model)
+        for name in suite.methods_of(base):
+            if name not in METHODS:
+                yield f"there is no method {name!r}", f"Methods: {', '.join(METHODS)}."
+            if METHODS[name].is_retriever_reader != is_reader:
+                needed = "a model of the paper's method" if is_reader else "a retriever-reader"
+                hint = "Use another --method or --model."
+                yield f"the method {name} needs {needed}, and {base.title} is not one", hint
+        if is_reader and suite.read is not None:
+            fault = f"--read does not apply to {base.title}, which has only one way to search its bank"
+            yield fault, "It is for models of the paper's method."
         learners += [f"the preset {base.preset}"] if base.model is None else []
         learners += [name for name in suite.methods_of(base) if METHODS[name].needs_training_data]
     for dataset in suite.datasets:
         if learners and not dataset.train:
             fault = f"there are no questions to train {', '.join(learners)} on for {dataset.title}"
             yield fault, "Give questions to learn from: --train."
-
-
-def _faults_of_base(base: Base, suite: Suite) -> Iterator[tuple[str, str]]:
-    if (base.preset is None) == (base.model is None):
-        yield f"the base {base.name!r} needs either a preset or a model", "Leave one of them out."
-    is_reader = base.model is not None and is_retriever_reader(base.model)
-    for name in suite.methods_of(base):
-        if name not in METHODS:
-            yield f"there is no method {name!r}", f"Methods: {', '.join(METHODS)}."
-        if METHODS[name].is_retriever_reader != is_reader:
-            needed = "a model of the paper's method" if is_reader else "a retriever-reader"
-            yield f"the method {name} needs {needed}, and {base.title} is not one", "Use another --method or --model."
-    if is_reader and suite.read is not None:
-        fault = f"--read does not apply to {base.title}, which has only one way to search its bank"
-        yield fault, "It is for models of the paper's method."
 
 
 def is_retriever_reader(model: str) -> bool:

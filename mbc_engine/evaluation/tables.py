@@ -2,10 +2,10 @@
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from pydantic import TypeAdapter
 
@@ -22,7 +22,7 @@ from mbc_engine.evaluation.report import (
     percent,
     read_report,
 )
-from mbc_engine.evaluation.results import CodeUsage, ExperimentFolder, Measurement, MethodResults, PairedTest
+from mbc_engine.evaluation.results import ExperimentFolder, Measurement, MethodResults, PairedTest
 from mbc_engine.evaluation.statistics import Interval
 
 OUTCOMES: Final = {"worse": "✗✗", "no": "✗", "unchecked": "?", "yes": "✓"}
@@ -32,6 +32,7 @@ LENIENT: Final = (
     "compared. It is not EM as the paper defines it, and is shown for comparison only."
 )
 ADJUSTED: Final = "p is of a sign-flip test over articles, adjusted for the number of rows (Benjamini and Hochberg)."
+Line = Mapping[str, Any]  # texts by column; what is empty is shown as a dash
 
 
 @dataclass(frozen=True)
@@ -45,55 +46,122 @@ class Table:
     note: str = ""
 
 
-class _Step(NamedTuple):
-    row: MethodResults
-    measured: Measurement
-    published: dict[str, Any]
-
-
-Columns = Mapping[str, Callable[[Any], str]]
-
-
 def tables_of(cell: CellReport) -> list[Table]:
     """The tables that the cell has results for."""
     return [table for table in _tables(cell) if table.lines]
 
 
 def _tables(cell: CellReport) -> Iterator[Table]:
-    rows, measured = cell.rows, [row for row in cell.rows if row.online]
+    rows, titles = cell.rows, {row.method: row.title for row in cell.rows}
     reported = [row for row in rows if row.online or row.published]
-    yield _table("Figures, in percent, with 95% intervals", _SCORES, reported, note=LENIENT)
-    yield _table("Time and memory", _COSTS, measured, note=_break_even(cell))
-    yield _table("Paired tests", _tests(cell), cell.tests, note=ADJUSTED)
-    steps = [_Step(row, one, row.published_after(one.cost.documents) or {}) for row in rows for one in row.retention]
-    yield _table("Retention of the first documents, in percent", _RETENTION, steps)
-    scaled = [row for row in rows if row.scaling]
-    sizes = sorted({step.cost.documents for row in scaled for step in row.scaling})
+    yield _table("Figures, in percent, with 95% intervals", map(_scores, reported), LENIENT)
+    costs = [_costs(row, row.online) for row in rows if row.online]
+    yield _table("Time and memory", costs, _break_even(cell))
+    yield _table("Paired tests", [_test(test, titles) for test in cell.tests], ADJUSTED)
+    kept = [_kept(row, one) for row in rows for one in row.retention]
+    yield _table("Retention of the first documents, in percent", kept)
+    sizes = sorted({step.cost.documents for row in rows for step in row.scaling})
     for measure, name in (("exact_match", "EM"), ("f1", "F1")):
         title = f"{name} by the number of documents in a memory, in percent, with 95% intervals"
-        columns = {"method": _SCORES["method"], **{f"{size:,}": _scaled_to(size, measure) for size in sizes}}
-        yield _table(title, columns, scaled)
-    by_size: Columns = {
-        "documents": lambda line: f"{line[0]:,}",
-        **{name: lambda line, show=show: show(line[1]) for name, show in _tests(cell).items()},  # type: ignore[misc]
+        yield _table(title, [_scaled(row, sizes, measure) for row in rows if row.scaling])
+    tests = [{"documents": f"{documents:,}", **_test(test, titles)} for documents, test in cell.tests_by_size]
+    yield _table("Paired tests by the number of documents in a memory", tests, ADJUSTED)
+    if usage := cell.code_usage:
+        curves = (("with reset", usage.with_reset[-1:]), ("without reset", usage.without_reset[-1:]))
+        ends = [
+            {"training": name, "step": f"{step:,}", "perplexity": f"{perplexity:.1f} (of {usage.codes:,})"}
+            for name, end in curves
+            for step, perplexity in end
+        ]
+        yield _table("Code usage at the end of training", ends)
+
+
+def _table(title: str, lines: Iterable[Line], note: str = "") -> Table:
+    lines = [{name: entry or NOTHING for name, entry in line.items()} for line in lines]
+    columns = [name for name in (lines[0] if lines else ()) if any(line[name] != NOTHING for line in lines)]
+    return Table(title, tuple(columns), [tuple(str(line[name]) for name in columns) for line in lines], note)
+
+
+def _scores(row: MethodResults) -> Line:
+    scores, published = row.online.scores if row.online else None, row.published
+    return {
+        "method": row.title,
+        "EM": scores and mean(scores.exact_match),
+        "F1": scores and mean(scores.f1),
+        "paper's EM": published and f"{published['exact_match']:.2f}",
+        "paper's F1": published and f"{published['f1']:.2f}",
+        "lenient match*": scores and percent(scores.lenient_match),
+        "source first": scores and percent(scores.first_source),
+        "in five": scores and percent(scores.in_five),
+        "questions": scores and f"{scores.questions:,}",
     }
-    title = "Paired tests by the number of documents in a memory"
-    yield _table(title, by_size, cell.tests_by_size, note=ADJUSTED)
-    yield Table("Code usage at the end of training", _USAGE, [*_usage(cell.code_usage)])
 
 
-def _table(title: str, columns: Columns, rows: Sequence[Any], *, note: str = "") -> Table:
-    entries = {name: [entry(row) for row in rows] for name, entry in columns.items()}
-    shown = {name: column for name, column in entries.items() if {*column} != {NOTHING}}
-    return Table(title, tuple(shown), list(zip(*shown.values(), strict=True)), note)
+def _costs(row: MethodResults, online: Measurement) -> Line:
+    cost = online.cost
+    pays = pays_from(cost, cost.text / cost.documents) if cost.shared and cost.text else None
+    return {
+        "method": row.title,
+        "documents": f"{cost.documents:,}" + (f" ({online.banks} memories)" if online.banks > 1 else ""),
+        "per document": seconds(cost.seconds_per_document) if method_kind(row.method).adapts else None,
+        "per answer": seconds(cost.seconds_per_answer),
+        "bytes, paper's count": size(cost.paper_bytes),
+        "bytes on disk": size(cost.on_disk),
+        "shared": size(cost.shared or None),
+        "text": size(cost.text),
+        "less than text from": None if pays is None else f"{pays:,} documents",
+        "learning rate": None if row.rate is None else f"{row.rate:g}",
+    }
+
+
+def _break_even(cell: CellReport) -> str:
+    """From how many documents on MBC takes less than MAC."""
+    mbc, mac = (row.online.cost if row and row.online else None for row in map(cell.row, ("mbc", "mac")))
+    number = mbc and mac and pays_from(mbc, mac.on_disk / mac.documents)
+    return f"MBC's codes and codebook take less than MAC's vectors from {number:,} documents on." if number else ""
+
+
+def _test(test: PairedTest, titles: Mapping[str, str]) -> Line:
+    em, f1 = test.exact_match, test.f1
+    return {
+        "first": titles[test.first],
+        "second": titles[test.second],
+        "questions": f"{test.questions:,}",
+        "EM difference": f"{difference(em.difference.value)} ({between(em.difference)})",
+        "p of EM": p_value(em.adjusted),
+        "F1 difference": f"{difference(f1.difference.value)} ({between(f1.difference)})",
+        "p of F1": p_value(f1.adjusted),
+    }
+
+
+def _kept(row: MethodResults, one: Measurement) -> Line:
+    steps = {step["documents"]: step for step in (row.published or {}).get("retention", ())}
+    is_alike = row.retention[0].cost.documents == next(iter(steps), None)  # the paper's first documents are as many
+    published = steps.get(one.cost.documents, {}) if is_alike else {}
+    return {
+        "method": row.title,
+        "documents": f"{one.cost.documents:,}",
+        "EM": percent(one.scores.exact_match.value),
+        "F1": mean(one.scores.f1),
+        "F1 kept": mean(one.retained),
+        "closed book": mean(row.alone),
+        "wrong bank": mean(row.wrong),
+        "paper's F1 kept": percent(published.get("retention")),
+        "bytes, paper's count": size(one.cost.paper_bytes),
+        "paper's bytes": size(published.get("bank_bytes")),
+        "bytes on disk": size(one.cost.on_disk),
+    }
+
+
+def _scaled(row: MethodResults, sizes: Sequence[int], measure: str) -> Line:
+    found = {step.cost.documents: getattr(step.scores, measure) for step in row.scaling}
+    return {"method": row.title, **{f"{documents:,}": mean(found.get(documents)) for documents in sizes}}
 
 
 def seconds(value: float | None) -> str:
     """Three digits: `1.23 ms`, `1.23 s`, `1,234 s`."""
-    if not value:
-        return NOTHING if value is None else "0 s"
-    if value >= 999.5:
-        return f"{value:,.0f} s"
+    if value is None or not value or value >= 999.5:
+        return NOTHING if value is None else f"{value:,.0f} s"
     unit, factor = next((pair for pair in (("s", 1), ("ms", 1e3)) if value * pair[1] >= 0.9995), ("µs", 1e6))
     return f"{value * factor:.3g} {unit}"
 
@@ -110,105 +178,6 @@ def size(count: int | None) -> str:
 def mean(found: Interval | float | None) -> str:
     """`12.3 (10.1 to 14.5)`; a value whose interval is not known stands alone."""
     return f"{percent(found.value)} ({between(found)})" if isinstance(found, Interval) else percent(found)
-
-
-def _gap(found: Interval) -> str:
-    return f"{difference(found.value)} ({between(found)})"
-
-
-def _online(show: Callable[[Measurement], str]) -> Callable[[MethodResults], str]:
-    return lambda row: NOTHING if row.online is None else show(row.online)
-
-
-def _published(measure: str) -> Callable[[MethodResults], str]:
-    return lambda row: NOTHING if row.published is None else f"{row.published[measure]:.2f}"
-
-
-def _scaled_to(documents: int, measure: str) -> Callable[[MethodResults], str]:
-    return lambda row: mean(
-        next((getattr(step.scores, measure) for step in row.scaling if step.cost.documents == documents), None)
-    )
-
-
-def _less_than_text(online: Measurement) -> str:
-    cost = online.cost
-    number = pays_from(cost, cost.text / cost.documents) if cost.shared and cost.text else None
-    return NOTHING if number is None else f"{number:,} documents"
-
-
-def _break_even(cell: CellReport) -> str:
-    """From how many documents on MBC takes less than MAC."""
-    mbc, mac = (row.online.cost if row and row.online else None for row in map(cell.row, ("mbc", "mac")))
-    number = mbc and mac and pays_from(mbc, mac.on_disk / mac.documents)
-    return f"MBC's codes and codebook take less than MAC's vectors from {number:,} documents on." if number else ""
-
-
-def _memories(online: Measurement) -> str:
-    return f"{online.cost.documents:,}" + (f" ({online.banks} memories)" if online.banks > 1 else "")
-
-
-def _tests(cell: CellReport) -> Columns:
-    titles = {row.method: row.title for row in cell.rows}
-    return {
-        "first": lambda test: titles[test.first],
-        "second": lambda test: titles[test.second],
-        **_TESTS,
-    }
-
-
-_SCORES: Final[Columns] = {
-    "method": lambda row: row.title,
-    "EM": _online(lambda online: mean(online.scores.exact_match)),
-    "F1": _online(lambda online: mean(online.scores.f1)),
-    "paper's EM": _published("exact_match"),
-    "paper's F1": _published("f1"),
-    "lenient match*": _online(lambda online: percent(online.scores.lenient_match)),
-    "source first": _online(lambda online: percent(online.scores.first_source)),
-    "in five": _online(lambda online: percent(online.scores.in_five)),
-    "questions": _online(lambda online: f"{online.scores.questions:,}"),
-}
-_COSTS: Final[Columns] = {
-    "method": _SCORES["method"],
-    "documents": _online(_memories),
-    "per document": lambda row: (
-        seconds(row.online.cost.seconds_per_document) if method_kind(row.method).adapts else NOTHING
-    ),
-    "per answer": _online(lambda online: seconds(online.cost.seconds_per_answer)),
-    "bytes, paper's count": _online(lambda online: size(online.cost.paper_bytes)),
-    "bytes on disk": _online(lambda online: size(online.cost.on_disk)),
-    "shared": _online(lambda online: size(online.cost.shared or None)),
-    "text": _online(lambda online: size(online.cost.text)),
-    "less than text from": _online(_less_than_text),
-    "learning rate": lambda row: NOTHING if row.rate is None else f"{row.rate:g}",
-}
-_TESTS: Final[Mapping[str, Callable[[PairedTest], str]]] = {
-    "questions": lambda test: f"{test.questions:,}",
-    "EM difference": lambda test: _gap(test.exact_match.difference),
-    "p of EM": lambda test: p_value(test.exact_match.adjusted),
-    "F1 difference": lambda test: _gap(test.f1.difference),
-    "p of F1": lambda test: p_value(test.f1.adjusted),
-}
-_RETENTION: Final[Columns] = {
-    "method": lambda step: step.row.title,
-    "documents": lambda step: f"{step.measured.cost.documents:,}",
-    "EM": lambda step: percent(step.measured.scores.exact_match.value),
-    "F1": lambda step: mean(step.measured.scores.f1),
-    "F1 kept": lambda step: mean(step.measured.retained),
-    "closed book": lambda step: mean(step.row.alone),
-    "wrong bank": lambda step: mean(step.row.wrong),
-    "paper's F1 kept": lambda step: percent(step.published.get("retention")),
-    "bytes, paper's count": lambda step: size(step.measured.cost.paper_bytes),
-    "paper's bytes": lambda step: size(step.published.get("bank_bytes")),
-    "bytes on disk": lambda step: size(step.measured.cost.on_disk),
-}
-_USAGE: Final = ("training", "step", "perplexity")
-
-
-def _usage(usage: CodeUsage | None) -> Iterator[tuple[str, ...]]:
-    curves = {"with reset": usage.with_reset, "without reset": usage.without_reset} if usage else {}
-    for name, curve in curves.items():
-        for step, perplexity in curve[-1:]:
-            yield name, f"{step:,}", f"{perplexity:.1f} (of {usage.codes if usage else 0:,})"
 
 
 _MARKUP: Final = re.compile(r"([\\`*_\[\]#|~<>&$])")

@@ -9,6 +9,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Any, Final, TypeAlias
 
 import torch
@@ -75,9 +76,18 @@ _DATE: Final = re.compile(
 def salient_spans() -> TokenWeights:
     """Weights of 1 in names of people, places, organisations, …, and in dates, 0 elsewhere.
 
-    They are recognised by spaCy if it is installed with an English model, otherwise by regular expressions.
+    They are recognised by spaCy, with its largest English model, if there is one, otherwise by regular expressions.
     """
-    recognise = _recogniser()
+    recognise = _names_and_dates
+    with suppress(ImportError, StopIteration):
+        spacy: Any = importlib.import_module("spacy")
+        best = next(name for name in _MODELS if name in spacy.util.get_installed_models())
+        model = spacy.load(best, exclude=["tagger", "parser", "attribute_ruler", "lemmatizer"])
+
+        def recognise(text: str) -> list[Span]:
+            found = (entity for entity in model(text).ents if entity.label_ not in _NUMBER_KINDS)
+            return [(entity.start_char, entity.end_char) for entity in found]
+
     return lambda piece: over_characters(piece, ((start, end, 1.0) for start, end in recognise(piece.text)))
 
 
@@ -88,16 +98,3 @@ def _names_and_dates(text: str) -> list[Span]:
         names = (match for match in _NAME.finditer(text, start, end) if match.start() > start or " " in match[0])
         spans += [name.span() for name in names]
     return spans
-
-
-def _recogniser() -> Callable[[str], list[Span]]:
-    """The best one available: spaCy with its largest installed model, else regular expressions."""
-    try:
-        spacy: Any = importlib.import_module("spacy")
-        best = next(name for name in _MODELS if name in spacy.util.get_installed_models())
-    except (ImportError, StopIteration):
-        return _names_and_dates
-    model = spacy.load(best, exclude=["tagger", "parser", "attribute_ruler", "lemmatizer"])
-    return lambda text: [
-        (entity.start_char, entity.end_char) for entity in model(text).ents if entity.label_ not in _NUMBER_KINDS
-    ]

@@ -2,7 +2,7 @@
 
 The gain is what the bank adds to the log-likelihood of the answer (`MBC.memory_gains`). How large it must be
 differs between models, so it is calibrated on held-out questions, asked with and without their document
-(`evaluation/calibrate.py`).
+(`paper/calibration.py`).
 """
 
 import math

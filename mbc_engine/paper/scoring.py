@@ -101,17 +101,10 @@ def score(outcomes: Sequence[tuple[QAExample, str, int | None]]) -> Scores:
 
 def within_window(examples: Sequence[QAExample], chunker: Chunker) -> list[QAExample]:
     """Cut documents that exceed the window to their first chunk with the shortest answer, or else their first chunk."""
-    chunks: dict[str, list[str]] = {}
     texts = list(dict.fromkeys(example.text for example in examples))
-    for text, count in zip(texts, chunker.token_counts(texts), strict=True):
-        if count > chunker.capacity:
-            chunks[text] = chunker(text)
-
-    def fitting(example: QAExample) -> QAExample:
-        pieces = chunks.get(example.text)
-        if pieces is None:
-            return example
-        answer = shortest(example.answers)
-        return replace(example, text=next((piece for piece in pieces if answer in piece), pieces[0]))
-
-    return [fitting(example) for example in examples]
+    counted = zip(texts, chunker.token_counts(texts), strict=True)
+    chunks, fitting = {text: chunker(text) for text, count in counted if count > chunker.capacity}, []
+    for example in examples:
+        pieces, answer = chunks.get(example.text, [example.text]), shortest(example.answers)
+        fitting.append(replace(example, text=next((piece for piece in pieces if answer in piece), pieces[0])))
+    return fitting

@@ -23,11 +23,11 @@ import numpy as np
 from options import begin, qa_rows, stage_parser
 
 from mbc_engine import Memory
-from mbc_engine.evaluation.calibrate import roc_auc
 from mbc_engine.metrics import compare
 from mbc_engine.mini.model import RetrieverReader
 from mbc_engine.mini.span_reader import Span, SpanReader
 from mbc_engine.model import load_model
+from mbc_engine.paper.calibration import roc_auc
 
 _BATCH: Final = 16
 _BINS: Final = 10

@@ -21,7 +21,7 @@ def measured(monkeypatch):
 
     def measure(result=FOUND):
         events = iter([Progressed("answer questions", 1, 2), result])
-        monkeypatch.setattr("mbc_engine.evaluation.calibrate.calibrate", lambda *_, **__: events)
+        monkeypatch.setattr("mbc_engine.paper.calibration.calibrate", lambda *_, **__: events)
 
     measure()
     return measure
@@ -74,7 +74,7 @@ def test_interrupt_leaves_the_model(calibrate, copied, model, monkeypatch):
         yield Progressed("answer questions", 1, 2)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("mbc_engine.evaluation.calibrate.calibrate", interrupted)
+    monkeypatch.setattr("mbc_engine.paper.calibration.calibrate", interrupted)
     result = calibrate()
     assert (result.exit_code, result.stdout) == (130, "")
     assert result.stderr == "Interrupted. The model was not changed; --questions asks fewer.\n"

@@ -2,52 +2,23 @@
 
 import io
 import re
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
 
 from mbc_cli.render import evaluation
 from mbc_cli.render import terminal as consoles
-from mbc_engine.evaluation.report import build_report, cell_report
-from mbc_engine.evaluation.results import Cost, Measurement, MethodResults, Prediction, QuestionScores
-from mbc_engine.evaluation.statistics import Interval
-from mbc_engine.evaluation.suite import Base, Dataset
-
-ORIGIN = {"title": "t", "date": "", "command": "", "seed": 0, "environments": (), "settings": {}}
-
-
-def predictions(right):
-    return [
-        Prediction(
-            f"q{n}", n, f"Question {n}?", ("yes",), "yes" if n < right else "no", n < right, n < right, n < right, None
-        )
-        for n in range(60)
-    ]
-
-
-def results(right):
-    share = right / 0.6
-    mean = Interval(share, max(0, share - 10), share + 10)
-    scores = QuestionScores(60, mean, mean, share, None, None)
-    online = Measurement(scores, Cost(60, 0.25, 1.5, 12_345, None), predictions=predictions(right))
-
-    def kept(documents, f1, retained, bytes_):
-        found = QuestionScores(60, mean, Interval(f1, f1, f1), share, None, None)
-        return Measurement(found, Cost(documents, 0.25, 1.5, 9, bytes_), retained=retained)
-
-    return MethodResults(online=online, retention=(kept(100, 50.0, 100.0, 9), kept(200, 25.0, 50.0, 2_000)))
+from mbc_engine.evaluation.report import build_report
+from tests.evaluation.conftest import ORIGIN, cell_of, predict, results_of, retention_of
 
 
 @pytest.fixture
 def report():
-    methods = {"mbc": results(20), "uniform": results(10), "mbc-shuffled-codes": results(20)}
-    base = Base(name="tiny", title="Tiny \x1b[31mLM", model="tiny")
-    dataset = Dataset(name="quiz", title="Quiz [b]", test="quiz.jsonl")
-    return build_report(
-        ORIGIN,
-        [cell_report(base, dataset, methods, ["mbc", "mbc-shuffled-codes"])],
-        missing=[{"cell": "tiny-quiz", "stage": "mac online", "reason": "needs\x1b 38 GB"}],
-    )
+    methods = {name: results_of(predict(20, 60)) for name in ("mbc", "uniform", "mbc-shuffled-codes")}
+    methods["mbc"] = replace(methods["mbc"], retention=retention_of(100, 50.0))
+    cell = replace(cell_of(methods), base="Tiny \x1b[31mLM", dataset="Quiz [b]")
+    return build_report(ORIGIN, [cell], [{"cell": "tiny-quiz", "stage": "mac online", "reason": "needs\x1b 38 GB"}])
 
 
 @pytest.fixture
@@ -73,10 +44,10 @@ def test_report_fits_the_terminal(report, screen, width):
     assert max(map(len, lines)) <= width
     assert any(line.startswith("Note. Figures from 60 questions.") for line in lines)
     mbc = next(line for line in lines if line.startswith("MBC  ") and "33.3" in line)
-    assert "33.3 (23.3 to 43.3)" in mbc
+    assert "33.3 (31.3 to 35.3)" in mbc
     assert "lenient match*" in text.getvalue() or width < 132
     assert "Retention of the first documents, in percent" in lines
-    assert any(re.match(r"MBC +200 .* 25.0 \(25.0 to 25.0\) +50.0", line) for line in lines)
+    assert any(re.match(r"MBC +200 .* 10.0 \(10.0 to 10.0\) +50.0", line) for line in lines)
 
 
 def test_report_is_sanitised(report, screen):
@@ -89,4 +60,4 @@ def test_report_is_sanitised(report, screen):
 def test_a_pipe_gets_every_column(report, capsys):
     evaluation.print_report(report)
     line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("MBC\t33.3"))
-    assert line.split("\t") == ["MBC", "33.3 (23.3 to 43.3)", "33.3 (23.3 to 43.3)", "33.3", "60"]
+    assert line.split("\t") == ["MBC", "33.3 (31.3 to 35.3)", "33.3 (31.3 to 35.3)", "33.3", "60"]

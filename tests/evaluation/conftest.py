@@ -31,7 +31,7 @@ DATASET = Dataset(name="quiz", title="Quiz", test="quiz.jsonl")
 ORIGIN = {"title": "t", "date": "", "command": "", "seed": 0, "environments": (), "settings": {}}
 
 
-def _predict(right, questions, *, text="answer", names_sources=False):
+def predict(right, questions, *, text="answer", names_sources=False):
     """Predictions for questions about as many documents: the first `right` are correct, the others unanswered."""
     return [
         Prediction(
@@ -49,7 +49,7 @@ def _predict(right, questions, *, text="answer", names_sources=False):
     ]
 
 
-def _results(predictions):
+def results_of(predictions):
     """Figures with an interval of two points on either side."""
     share = 100 * sum(one.exact_match for one in predictions) / len(predictions)
     figure = Interval(share, max(0.0, share - 2), share + 2)
@@ -61,35 +61,14 @@ def _results(predictions):
     return MethodResults(online=Measurement(scores, cost, predictions=predictions))
 
 
-@pytest.fixture
-def predict():
-    return _predict
+def cell_of(methods):
+    """The report of a cell whose methods are those with results."""
+    return cell_report(BASE, DATASET, methods, [*methods])
 
 
-@pytest.fixture
-def results_of():
-    return _results
-
-
-@pytest.fixture
-def cell_of():
-    """The report of a cell. The methods asked for are those with results unless given."""
-
-    def cell(methods, code_usage=None, asked=None):
-        return cell_report(BASE, DATASET, methods, [*methods] if asked is None else asked, (), code_usage)
-
-    return cell
-
-
-@pytest.fixture
-def report_of(cell_of):
+def report_of(**methods):
     """The report of one cell: `report_of(mbc=..., mbc_shuffled_codes=...)`."""
-
-    def report(**methods):
-        named = {name.replace("_", "-"): results for name, results in methods.items()}
-        return build_report(ORIGIN, [cell_of(named)])
-
-    return report
+    return build_report(ORIGIN, [cell_of({name.replace("_", "-"): results for name, results in methods.items()})])
 
 
 @pytest.fixture
@@ -109,7 +88,7 @@ def retention_of(first, kept):
         exact_match, found = Interval(10.0, 10.0, 10.0), Interval(f1, f1, f1)
         cost = Cost(documents, 0.1, 0.2, 20 * documents, 10 * documents)
         scores = QuestionScores(2, exact_match, found, 0.0, None, None)
-        return Measurement(scores, cost, retained=retained, predictions=_predict(0, 2))
+        return Measurement(scores, cost, retained=retained, predictions=predict(0, 2))
 
     return step(first, 20.0, 100.0), step(2 * first, 0.2 * kept, kept)
 
@@ -129,16 +108,16 @@ def make_experiment(tmp_path):
             "documents": questions,
         }
         asked = {
-            "mbc": _predict(right, questions, text="remembered", names_sources=True),
-            "mbc-shuffled-codes": _predict(2, questions, text="guessed"),
-            "uniform": _predict(3, questions, text="tuned"),
-            "closed-book": _predict(4, questions, text="closed"),
+            "mbc": predict(right, questions, text="remembered", names_sources=True),
+            "mbc-shuffled-codes": predict(2, questions, text="guessed"),
+            "uniform": predict(3, questions, text="tuned"),
+            "closed-book": predict(4, questions, text="closed"),
         }
         with folder.lock():
-            folder.begin(settings, environment(3, command=f"mbc eval --run {name}"))
+            folder.begin(settings, environment(3, command=f"mbc eval --run {name}"), settings)
             cell = folder.cell("tiny-quiz")
             for method, predictions in asked.items():
-                online = _results(predictions).online
+                online = results_of(predictions).online
                 assert online is not None
                 cell.write_measured(method, "online", [online])
                 if not method.startswith("mbc-"):

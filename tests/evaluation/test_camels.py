@@ -1,17 +1,23 @@
-"""CaMeLS: the weight model, its meta-training, and that what it learns helps on unseen documents."""
+"""CaMeLS: the inner step by hand and against the backward pass of a backward pass, the weight model, its meta-training,
+and that what it learns helps on unseen documents."""
 
+import math
 import random
+from types import SimpleNamespace
 
 import pytest
 import torch
 from safetensors.torch import load_file
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
+from torch import nn
 from transformers import AutoConfig, AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
 
 from mbc_engine.datasets.layout import QAExample
 from mbc_engine.errors import DataError, ModelError
 from mbc_engine.evaluation.camels import (
     WEIGHTS,
+    divergence,
+    inner_step,
     load_weights,
     meta_train,
     parameters_of,
@@ -20,7 +26,7 @@ from mbc_engine.evaluation.camels import (
 )
 from mbc_engine.evaluation.suite import Camels
 from mbc_engine.events import TuningStep
-from mbc_engine.lm.base import BaseLM, load_base
+from mbc_engine.lm.base import BaseLM, Targets, load_base
 
 TOWNS = ("aalen", "bergen", "cadiz", "delft", "essen", "ferrara", "gdansk", "haifa", "izmir", "jena")
 FILLERS = ("the", "river", "rose", "and", "bridge", "held", "nobody", "was", "hurt", "in", "old", "winter", "painter")
@@ -171,3 +177,71 @@ def gain(base, example, weights):
     )
     with torch.no_grad():
         return float((token_losses(base.model, own, asked) - token_losses(base.model, moved, asked)).mean())
+
+
+DOCUMENTS = ["Adabo moved to Aalen in the spring.", "The river rose, the bridge held, and nobody was hurt.", "Hugo"]
+QUESTIONS = ["Where did Adabo move?", "What rose?", "Who?"]
+ANSWERS = ["Aalen", "the river", "Hugo"]
+
+
+class Bigrams(nn.Module):
+    """Predicts each token from the one before, by a table of logits."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Parameter(torch.zeros(2, 2))
+
+    def forward(self, input_ids, **_):
+        return SimpleNamespace(logits=self.table[input_ids])
+
+
+def bigram(first, second):
+    return Targets(torch.tensor([[first, second]]), torch.ones(1, 2), torch.tensor([[False, True]]))
+
+
+def batch_for(base):
+    base.model.set_attn_implementation("eager")
+    return (
+        base.prompt_tokenizer.text_targets(DOCUMENTS, window=32),
+        base.prompt_tokenizer.question_answer_targets(QUESTIONS, ANSWERS, question_window=16, answer_window=8),
+        base.prompt_tokenizer.text_targets(["Irene moved to Izmir."], window=32),
+    )
+
+
+def by_backward_of_backward(base, batch, weights, *, rate, locality):
+    """The gradient of the outer loss with respect to weights, through the graph of the inner gradient."""
+    weights = weights.clone().requires_grad_()
+    own = {name: value.detach().requires_grad_() for name, value in base.model.named_parameters()}
+    losses = token_losses(base.model, own, batch[0])
+    start, inner = 0, torch.zeros(())
+    for length in batch[0].target_mask.sum(1).tolist():
+        inner = inner + (weights[start : start + length] * losses[start : start + length]).mean()
+        start += length
+    steps = torch.autograd.grad(inner, list(own.values()), create_graph=True)
+    updated = {name: value - rate * step for (name, value), step in zip(own.items(), steps, strict=True)}
+    answers = token_losses(base.model, updated, batch[1]).mean()
+    outer = answers + locality * divergence(base.model, updated, batch[2])
+    return torch.autograd.grad(outer, weights)[0]
+
+
+def test_one_parameter_case_by_hand():
+    """The table's row moves by ±α w / 2, so that the answer's loss is log(1 + exp(-α w))."""
+    model, batch = Bigrams(), (bigram(0, 1), bigram(0, 1), bigram(1, 1))
+
+    outcome = inner_step(model, parameters_of(model), batch, torch.tensor([1.5]), rate=2.0, locality=0.0)
+
+    assert outcome[0]["table"].tolist() == [[-1.5, 1.5], [0.0, 0.0]]
+    assert outcome[1] == pytest.approx(math.log(1 + math.exp(-3)))
+    assert outcome[2].tolist() == pytest.approx([-2 / (1 + math.exp(3))])
+    assert model.table.tolist() == [[0.0, 0.0], [0.0, 0.0]]
+
+
+@pytest.mark.parametrize(("base", "locality"), [("gpt2", 0.0), ("gpt2", 5.0), ("llama", 5.0)], indirect=["base"])
+def test_gradient_is_that_of_backward_of_backward(base, locality):
+    batch = batch_for(base)
+    weights = torch.rand(len(batch[0].targets), generator=torch.Generator().manual_seed(0)) * 2
+
+    outcome = inner_step(base.model, parameters_of(base.model), batch, weights, rate=0.05, locality=locality)
+
+    expected = by_backward_of_backward(base, batch, weights, rate=0.05, locality=locality)
+    torch.testing.assert_close(outcome[2], expected, rtol=1e-3, atol=1e-6)

@@ -17,7 +17,7 @@ from mbc_engine.evaluation.language_models import (
     OracleReading,
     answers,
 )
-from mbc_engine.evaluation.methods import MethodAnswer
+from mbc_engine.evaluation.methods import Footprint, MethodAnswer
 from mbc_engine.lm.base import load_base
 
 DOCUMENTS = [
@@ -56,6 +56,8 @@ def test_bm25_reads_the_best_document(parrot):
         MethodAnswer(f"read: {DOCUMENTS[1]}", (1, 0, 2)),
         MethodAnswer("read: ", ()),  # no document has any of its words
     ]
+    texts = len("".join(DOCUMENTS)) + 1  # è is two bytes
+    assert method.footprint() == Footprint(texts + BM25Index(DOCUMENTS).size_on_disk())
 
 
 def test_oracle_reads_each_questions_document(parrot):
@@ -64,20 +66,6 @@ def test_oracle_reads_each_questions_document(parrot):
     method = OracleReading(parrot, examples)
     answered = [reply.text for reply in method.answer(["Question 2?", "Question 1?"])]
     assert answered == [f"read: {DOCUMENTS[2]}", f"read: {DOCUMENTS[1]}"]
-
-
-def test_the_footprint_is_texts_and_index(parrot):
-    bm25 = BM25Reading(parrot)
-    bm25.adapt(DOCUMENTS)
-    texts = len("".join(DOCUMENTS)) + 1  # è is two bytes
-    assert bm25.footprint().on_disk == texts + BM25Index(DOCUMENTS).size_on_disk()
-    assert bm25.footprint().paper_row is None
-
-
-def long_document():
-    """Some 2,000 tokens where 160 fit, its answer far from its beginning."""
-    filler = "The river rose, the bridge held, and nobody was hurt. " * 60
-    return f"{filler}Irene moved to Izmir. {filler}"
 
 
 @pytest.mark.parametrize("family", ["gpt2", "llama"])
@@ -89,7 +77,8 @@ def test_what_is_read_fits_the_context_uncut(tiny, family, monkeypatch):
         base.model, "generate", lambda input_ids, **rest: prompts.append(input_ids) or generate(input_ids, **rest)
     )
     method = BM25Reading(base)
-    method.adapt([long_document()])
+    filler = "The river rose, the bridge held, and nobody was hurt. " * 60
+    method.adapt([f"{filler}Irene moved to Izmir. {filler}"])  # some 2,000 tokens where 160 fit
     method.answer(["Where did Irene move?"])
     text = base.tokenizer.decode(prompts[0][0], skip_special_tokens=True)
     assert "Irene moved to Izmir." in text
@@ -103,7 +92,7 @@ WORDS = ["ada", "hugo", "moved", "haifa", "river", "aalen", "x", "the"]
 sentences = st.lists(st.sampled_from(WORDS), max_size=6).map(" ".join)
 
 
-def score(texts, question, place):
+def bm25(texts, question, place):
     """Lucene's BM25 with k1 = 1.5 and b = 0.75, word by word."""
 
     def words(text):
@@ -122,7 +111,7 @@ def score(texts, question, place):
 
 @given(st.lists(sentences, min_size=1, max_size=8), sentences)
 def test_ranking_follows_the_formula(texts, question):
-    scores = [score(texts, question, place) for place in range(len(texts))]
+    scores = [bm25(texts, question, place) for place in range(len(texts))]
     found = BM25Index(texts).ranking(question)
     assert sorted(found) == [place for place in range(len(texts)) if scores[place] > 0]
     for better, worse in itertools.pairwise(found):

@@ -30,7 +30,8 @@ METHODS = {
 
 
 @pytest.fixture(params=METHODS)
-def method(request, tiny, base, reader):
+def method(request, tiny, base, reader, monkeypatch):
+    monkeypatch.setattr("mbc_engine.evaluation.language_models.MAX_NEW_TOKENS", 3)  # as telling as 16, and faster
     return METHODS[request.param](tiny, base, reader)
 
 
@@ -58,7 +59,7 @@ def test_only_the_documents_matter(method, documents, questions):
     whole, footprint = replies(method, documents, questions, []), method.footprint()
     order = np.random.default_rng(0).permutation(len(questions))
     assert method.answer([questions[index] for index in order]) == [whole[index] for index in order]
-    assert replies(method, documents, questions, [1, 3, 3, 4, 5]) == whole
+    assert replies(method, documents, questions, [1, 3, 3]) == whole
     assert method.footprint() == footprint
     assert replies(method, [], questions, []) == empty
     assert method.footprint() == nothing

@@ -38,20 +38,9 @@ def moves(examples):
     ]
 
 
-@pytest.fixture
-def trained(moves, tmp_path):
-    def trained(config):
-        for _ in train(config, moves[len(moves) // 4 :], [], tmp_path / "run", cache=tmp_path / "cache"):
-            pass
-        return load_model(tmp_path / "run")
-
-    return trained
-
-
-@pytest.fixture
-def config(tiny):
+def trained(tiny, moves, folder, name, *changes):
     """What a base LM of random weights needs to learn to be steered, in seconds."""
-    return tiny.config(
+    config = tiny.config(
         "gpt2",
         "bert",
         "model.documents.frozen=true",
@@ -69,7 +58,11 @@ def config(tiny):
         "training.bank_documents=1",
         "training.losses.routing=1.0",
         "training.losses.reconstruction=1.0",
+        *changes,
     )
+    for _ in train(variant(config, name), moves[len(moves) // 4 :], [], folder / "run", cache=folder / "cache"):
+        pass
+    return load_model(folder / "run")
 
 
 @pytest.fixture
@@ -94,8 +87,8 @@ def share(moves):
 
 
 @pytest.mark.slow
-def test_codes_answer_what_their_controls_cannot(config, trained, share, moves):
-    model = trained(config)
+def test_codes_answer_what_their_controls_cannot(tiny, share, moves, tmp_path):
+    model = trained(tiny, moves, tmp_path, "mbc")
     real = share(MemoryMethod(model))
     assert real >= 0.5  # by chance one in six
     controls = {
@@ -109,9 +102,8 @@ def test_codes_answer_what_their_controls_cannot(config, trained, share, moves):
 
 
 @pytest.mark.slow
-def test_vectors_answer_what_an_empty_bank_cannot(config, trained, share):
-    shorter = config.model_copy(update={"training": config.training.model_copy(update={"epochs": 40})})
-    model = trained(variant(shorter, "mac"))
+def test_vectors_answer_what_an_empty_bank_cannot(tiny, share, moves, tmp_path):
+    model = trained(tiny, moves, tmp_path, "mac", "training.epochs=40")
     real = share(MemoryMethod(model, keeps_codes=False))
     assert real >= 0.5
     assert share(EmptyBank(model)) <= real - 0.25

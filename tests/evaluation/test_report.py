@@ -1,20 +1,32 @@
-"""From results to rows, tests, verdicts and tables."""
+"""From results to rows, tests, verdicts and tables, and to Markdown and JSON without untrusted markup."""
 
+import json
 from dataclasses import replace
 
 import pytest
 
 from mbc_engine.errors import DataError
-from mbc_engine.evaluation.report import build_report, pays_from, read_report
-from mbc_engine.evaluation.results import Cost, MethodResults, pair_all
-from mbc_engine.evaluation.statistics import adjusted
-from mbc_engine.evaluation.tables import tables_of
-from tests.evaluation.conftest import retention_of
+from mbc_engine.evaluation.report import (
+    CellReport,
+    Report,
+    between,
+    build_report,
+    difference,
+    p_value,
+    pays_from,
+    percent,
+    read_report,
+)
+from mbc_engine.evaluation.results import Cost, ExperimentFolder, MethodResults, pair_all
+from mbc_engine.evaluation.running import environment
+from mbc_engine.evaluation.statistics import Interval, adjusted
+from mbc_engine.evaluation.tables import NOTHING, as_json, markdown, mean, seconds, size, tables_of, write_report
+from tests.evaluation.conftest import ORIGIN, cell_of, predict, report_of, results_of, retention_of
 
 MINUS = "\N{MINUS SIGN}"
 
 
-def test_rows_follow_the_order_of_the_methods(cell_of, results_of, predict):
+def test_rows_follow_the_order_of_the_methods():
     names = ("new", "mac-flat", "mbc-wrong-flat", "mbc-flat", "mbc-shuffled-codes", "uniform", "mbc")
     cell = cell_of({name: results_of(predict(1, 4)) for name in names})
     assert [row.method for row in cell.rows] == [
@@ -24,7 +36,7 @@ def test_rows_follow_the_order_of_the_methods(cell_of, results_of, predict):
     assert cell.rows[3].title == "MBC (flat read)"
 
 
-def test_each_size_of_memory_has_its_tests(cell_of, results_of, predict):
+def test_each_size_of_memory_has_its_tests():
     def scaled(*right):
         alone = enumerate(results_of(predict(count, 10)).online for count in right)
         return MethodResults(scaling=tuple(replace(one, cost=replace(one.cost, documents=size)) for size, one in alone))
@@ -34,7 +46,7 @@ def test_each_size_of_memory_has_its_tests(cell_of, results_of, predict):
     assert found == [(0, "mbc", "mbc-wrong", 30.0), (1, "mbc", "mbc-wrong", 20.0)]
 
 
-def test_retention_stands_beside_what_is_not_remembered(cell_of, results_of, predict):
+def test_retention_stands_beside_what_is_not_remembered():
     """Of the four questions about the first four documents, the closed book answers three and the wrong bank one."""
     mbc = replace(results_of(predict(4, 10)), retention=retention_of(4, 80.0))
     cell = cell_of({"mbc": mbc, "closed-book": results_of(predict(3, 10)), "mbc-wrong": results_of(predict(1, 10))})
@@ -50,59 +62,43 @@ def test_codes_pay_from_so_many_documents(on_disk, shared, other, number):
     assert pays_from(Cost(4, 0.0, 0.0, on_disk, None, shared), other) == number
 
 
-class TestPairs:
-    def test_shared_draws_change_no_test(self, predict):
-        """The last pair has other questions and shares no draw."""
-        asked = {"a": predict(30, 60), "b": predict(20, 60), "c": predict(9, 60), "d": predict(9, 40)}
-        pairs = [("a", "b"), ("a", "c"), ("a", "d")]
-        together = pair_all(asked, pairs)
-        alone = [pair_all(asked, [pair])[0] for pair in pairs]
-        assert [test.f1.difference for test in together] == [test.f1.difference for test in alone]
-        assert [test.f1.p for test in together] == [test.f1.adjusted for test in alone]
-        assert [test.f1.adjusted for test in together] == adjusted(test.f1.p for test in together)
-        assert [test.questions for test in together] == [60, 60, 40]
-
-    def test_only_common_questions_count(self, predict):
-        # Of questions 2 to 5 the first answers 2 and 3 rightly, the second none.
-        (test,) = pair_all({"a": predict(4, 6), "b": predict(2, 8)[2:]}, [("a", "b")])
-        assert (test.questions, test.exact_match.first, test.exact_match.second) == (4, 50.0, 0.0)
-        assert pair_all({"a": predict(1, 2), "b": predict(1, 4)[2:]}, [("a", "b"), ("a", "c")]) == ()
+def test_shared_draws_change_no_test():
+    asked = {"a": predict(30, 60), "b": predict(20, 60), "c": predict(9, 60)}
+    pairs = [("a", "b"), ("a", "c")]
+    together = pair_all(asked, [*pairs, ("a", "unknown")])
+    alone = [pair_all(asked, [pair])[0] for pair in pairs]
+    for test, single in zip(together, alone, strict=True):
+        assert vars(test.f1.difference) == pytest.approx(vars(single.f1.difference))
+        assert (test.f1.p, test.questions) == (single.f1.adjusted, 60)
+    assert [test.f1.adjusted for test in together] == adjusted(test.f1.p for test in together)
 
 
-class TestPublished:
-    def test_published_scores(self, cell_of, published, results_of, predict):
-        published(
-            mbc={"exact_match": 3.5, "f1": 8.0, "retention": []},
-            uniform={"exact_match": 1.0, "f1": 2.0, "retention": []},
-        )
-        cell = cell_of({"mbc": results_of(predict(1, 2))})
-        assert [(row.method, row.published["f1"], row.online is None) for row in cell.rows] == [
-            ("mbc", 8.0, False),
-            ("uniform", 2.0, True),
-        ]
+def test_published_figures_stand_beside_ours(published):
+    steps = [
+        {"documents": 200, "bank_bytes": 1_500_000, "retention": 100.0},
+        {"documents": 400, "bank_bytes": 1_600_000, "retention": 97.5},
+    ]
+    published(
+        mbc={"exact_match": 3.5, "f1": 8.0, "retention": steps},
+        uniform={"exact_match": 1.0, "f1": 2.0, "retention": []},
+    )
 
-    def test_published_retention(self, cell_of, published, results_of, predict):
-        steps = [
-            {"documents": 200, "bank_bytes": 1_500_000, "retention": 100.0},
-            {"documents": 400, "bank_bytes": 1_600_000, "retention": 97.5},
-        ]
-        published(mbc={"exact_match": 3.5, "f1": 8.0, "retention": steps})
+    def of(first):
+        cell = cell_of({"mbc": replace(results_of(predict(1, 2)), retention=retention_of(first, 100.0))})
+        return cell.rows, next(table for table in tables_of(cell) if table.title.startswith("Retention"))
 
-        def table(first):
-            cell = cell_of({"mbc": replace(results_of(predict(1, 2)), retention=retention_of(first, 100.0))})
-            return next(table for table in tables_of(cell) if table.title.startswith("Retention"))
-
-        paper = table(200)
-        assert paper.columns[5:8] == ("paper's F1 kept", "bytes, paper's count", "paper's bytes")
-        assert [[*line[5:8]] for line in paper.lines] == [
-            ["100.0", "2 kB", "1.5 MB"],
-            ["97.5", "4 kB", "1.6 MB"],
-        ]
-        assert "paper's bytes" not in table(100).columns
+    rows, table = of(200)
+    assert [(row.method, row.published["f1"], row.online is None) for row in rows] == [
+        ("mbc", 8.0, False),
+        ("uniform", 2.0, True),
+    ]
+    assert table.columns[5:8] == ("paper's F1 kept", "bytes, paper's count", "paper's bytes")
+    assert [[*line[5:8]] for line in table.lines] == [["100.0", "2 kB", "1.5 MB"], ["97.5", "4 kB", "1.6 MB"]]
+    assert "paper's bytes" not in of(100)[1].columns
 
 
 class TestVerdicts:
-    def test_useless_bank_is_reported(self, report_of, results_of, predict):
+    def test_useless_bank_is_reported(self):
         (verdict,) = report_of(
             mbc=results_of(predict(4, 1000)), mbc_shuffled_codes=results_of(predict(5, 1000))
         ).verdicts
@@ -110,7 +106,7 @@ class TestVerdicts:
         assert verdict.claim == "The bank of MBC does not beat codes shuffled over the codebook"
         assert verdict.figures == f"F1 0.4 against 0.5 (difference {MINUS}0.1, 95% {MINUS}0.3 to 0.0, p = 1.000)"
 
-    def test_order_of_verdicts(self, report_of, results_of, predict):
+    def test_order_of_verdicts(self):
         report = report_of(
             mbc=results_of(predict(60, 120)),
             mbc_shuffled_codes=results_of(predict(60, 120)),
@@ -127,13 +123,13 @@ class TestVerdicts:
         ]
         assert report.verdicts[2].claim == "Uniform is worse than Closed book"
 
-    def test_an_interval_above_0_is_not_enough(self, report_of, results_of, predict):
+    def test_an_interval_above_0_is_not_enough(self):
         # The sign-flip test of three documents cannot go below 2 / 8.
         (verdict,) = report_of(mbc=results_of(predict(3, 3)), mbc_shuffled_codes=results_of(predict(0, 3))).verdicts
         assert verdict.outcome == "no"
         assert verdict.figures.endswith(", p = 0.250)")
 
-    def test_of_several_cells_each_sentence_says_which(self, cell_of, results_of, predict):
+    def test_of_several_cells_each_sentence_says_which(self):
         first = cell_of({"mbc": results_of(predict(60, 99)), "mbc-wrong": results_of(predict(0, 99))})
         second = replace(first, name="tiny-other", dataset="Other")
         report = build_report({}, [first, second, replace(second, name="large-other", base="Large LM")])
@@ -142,7 +138,7 @@ class TestVerdicts:
         assert build_report({}, [first, second]).verdicts[0].claim.endswith(" (Quiz)")
 
 
-def test_cautions(cell_of, published, results_of, predict):
+def test_cautions(published):
     def of(**right):
         cell = cell_of({name: results_of(predict(*counts)) for name, counts in right.items()})
         return [caution.partition(":")[0].partition(",")[0] for caution in build_report({}, [cell]).cautions]
@@ -150,46 +146,110 @@ def test_cautions(cell_of, published, results_of, predict):
     assert of(mbc=(50, 100), uniform=(20, 100)) == []
     assert of(mbc=(30, 99)) == ["Figures from 99 questions. Go by the intervals"]
     assert of(mbc=(9, 19))[1] == "The documents come from 19 articles"
-    assert of(mbc=(50, 100), uniform=(20, 110)) == [
-        "The methods were not all asked the same number of questions (100 to 110)."
-    ]
     published(mbc={"exact_match": 1.0, "f1": 2.0, "retention": []})
     assert of(mbc=(50, 100)) == ["The paper's figures are for 1"]
 
 
 @pytest.mark.parametrize(("rate", "is_at_edge"), [(1e-4, True), (2.5e-5, False), (6.25e-6, True)])
-def test_a_rate_at_the_edge_of_its_grid(cell_of, results_of, predict, rate, is_at_edge):
+def test_a_rate_at_the_edge_of_its_grid(rate, is_at_edge):
     tuned = replace(results_of(predict(50, 100)), rate=rate)
     cell = replace(cell_of({"uniform": tuned}), rates=(1e-4, 2.5e-5, 6.25e-6))
     edge = f"Uniform: the best learning rate, {rate:g}, is at the edge of those tried."
     assert build_report({}, [cell]).cautions == ((edge,) if is_at_edge else ())
 
 
-class TestReading:
-    def test_the_report_holds_what_the_folder_holds(self, make_experiment):
-        report = read_report(make_experiment())
-        assert (report.origin["title"], report.origin["seed"]) == ("A quiz", 3)
-        (cell,) = report.cells
-        assert cell.title == "Tiny LM on Quiz"
-        rows = {row.method: row for row in cell.rows}
-        assert [*rows] == ["mbc", "uniform", "closed-book", "mbc-shuffled-codes"]
-        assert rows["uniform"].rate == 2.5e-05
-        assert rows["mbc"].retention[1].retained == 90.0
-        assert rows["mbc"].online.scores.first_source == 50.0
-        assert cell.code_usage.codes == 16
+def test_the_report_holds_what_the_folder_holds(make_experiment):
+    experiment = make_experiment()
+    report = read_report(experiment)
+    assert (report.origin["title"], report.origin["seed"]) == ("A quiz", 3)
+    (cell,), (missing,) = report.cells, report.missing
+    assert cell.title == "Tiny LM on Quiz"
+    rows = {row.method: row for row in cell.rows}
+    assert [*rows] == ["mbc", "uniform", "closed-book", "mbc-shuffled-codes"]
+    assert (rows["uniform"].rate, rows["mbc"].retention[1].retained) == (2.5e-05, 90.0)
+    assert (rows["mbc"].online.scores.first_source, cell.code_usage.codes) == (50.0, 16)
+    assert (missing["stage"], missing["reason"]) == ("mbc-wrong online", "there are no other documents")
+    experiment.cell("tiny-quiz").file("uniform", "online").unlink()
+    reasons = [missing["reason"] for missing in read_report(experiment).missing]
+    assert reasons == ["not done yet", "there are no other documents"]
 
-    def test_stages_without_a_result_are_listed(self, make_experiment):
-        experiment = make_experiment()
-        (missing,) = read_report(experiment).missing
-        assert (missing["stage"], missing["reason"]) == ("mbc-wrong online", "there are no other documents")
-        experiment.cell("tiny-quiz").file("uniform", "online").unlink()
-        reasons = [missing["reason"] for missing in read_report(experiment).missing]
-        assert reasons == ["not done yet", "there are no other documents"]
 
-    def test_missing_answers_are_noticed(self, make_experiment):
-        experiment = make_experiment()
-        path = experiment.cell("tiny-quiz").file("mbc", "online").with_name("online.predictions.jsonl")
-        path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[1:]))
-        with pytest.raises(DataError, match="119 of 120 answers") as error:
-            read_report(experiment)
-        assert "online.json" in error.value.hint
+def test_missing_answers_are_noticed(make_experiment):
+    experiment = make_experiment()
+    path = experiment.cell("tiny-quiz").file("mbc", "online").with_name("online.predictions.jsonl")
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[1:]))
+    with pytest.raises(DataError, match="119 of 120 answers") as error:
+        read_report(experiment)
+    assert "online.json" in error.value.hint
+
+
+def test_the_report_s_files(make_experiment):
+    written = make_experiment()
+    write_report(written)
+    report = json.loads(written.report_json.read_text())
+    assert report == json.loads(json.dumps(as_json(read_report(written))))
+    assert [*report][:2] == ["verdicts", "cautions"]
+    assert [verdict["outcome"] for verdict in report["verdicts"]] == ["unchecked", "yes", "no", "yes"]
+    assert report["cells"][0]["rows"][0]["online"]["scores"]["exact_match"] == {
+        "value": 50.0,
+        "low": 48.0,
+        "high": 52.0,
+    }
+    text = written.report_markdown.read_text()
+    assert text.splitlines()[2] == "- ? **The bank of MBC was not checked against a bank of other documents**."
+    assert "| MBC | 50.0 (48.0 to 52.0) | 50.0 (48.0 to 52.0) | 50.0 | 50.0 | 100.0 |" in text
+    assert "| MBC | 400 | 10.0 | 18.0 (18.0 to 18.0) | 90.0 | 3.3 (0.8 to 6.7) | 4 kB | 8 kB |" in text
+    scaling = text.split("EM by the number of documents")[1].split("###")[0]
+    assert "| method | 16 | 64 | 120 |" in scaling
+    assert "| MBC | 50.0 (48.0 to 52.0) | 50.0 (48.0 to 52.0) | 50.0 (48.0 to 52.0) |" in scaling
+    assert "| with reset | 20 | 12.0 (of 16) |" in text
+    assert "there are no other documents" in text
+    for line in text.splitlines():
+        assert not line.startswith("|") or line.endswith("|")
+
+
+def test_an_empty_experiment_has_a_report(tmp_path):
+    experiment = ExperimentFolder(tmp_path)
+    with experiment.lock():
+        settings = {"title": "Nothing", "bases": [], "datasets": [], "methods": []}
+        experiment.begin(settings, environment(0), settings)
+    assert "Nothing" in write_report(experiment).read_text()
+
+
+def test_untrusted_text_is_no_markup():
+    hostile = "| `a` *b* [c](http://d) <b> &amp;\x1b[31m\u202e\u2028\n\ud800"
+    origin = {**ORIGIN, "title": hostile, "command": hostile, "settings": {"a": hostile}}
+    cell = CellReport("c", hostile, "", (), (), (), (), (), 0, None)
+    missing = {"cell": hostile, "stage": hostile, "reason": hostile}
+    text = markdown(Report((), (hostile,), origin, (cell,), (missing,)))
+    escaped = r"\| \`a\` \*b\* \[c\](http://d) \<b\> \&amp;\<U+001B\>\[31m\<U+202E\>\<U+2028\>↵\<U+D800\>"
+    assert text.count(escaped) == 7
+    assert hostile.splitlines()[0] not in text
+
+
+@pytest.mark.parametrize(
+    ("shown", "expected"),
+    [
+        (difference(1.25), "+1.2"),
+        (difference(-0.36), f"{MINUS}0.4"),
+        (difference(-0.04), "0.0"),
+        (between(Interval(0.0, -0.01, 3.25)), "0.0 to 3.2"),
+        (mean(Interval(1.0, 0.5, 2.0)), "1.0 (0.5 to 2.0)"),
+        (mean(40.0), "40.0"),
+        (p_value(0.0312), "0.031"),
+        (p_value(0.0002), "< 0.001"),
+        (percent(None), NOTHING),
+        (seconds(None), NOTHING),
+        (seconds(0), "0 s"),
+        (seconds(0.00123), "1.23 ms"),
+        (seconds(6.74e-8), "0.0674 µs"),
+        (seconds(0.0009999), "1 ms"),
+        (seconds(999.7), "1,000 s"),
+        (size(None), NOTHING),
+        (size(999), "999 B"),
+        (size(1_234_567), "1.23 MB"),
+        (size(999_600), "1 MB"),
+    ],
+)
+def test_figures_as_readers_see_them(shown, expected):
+    assert shown == expected

@@ -1,3 +1,4 @@
+import re
 import shutil
 import threading
 from pathlib import Path
@@ -73,22 +74,24 @@ def test_only_what_has_no_result_is_done_again(work, settings, tmp_path):
     for event in run(settings(), tmp_path / "run", cache=tmp_path / "cache", stop=stop):
         if isinstance(event, StageStarted):
             stop.set()
-    assert not cell.has("mbc-empty", "online")  # it was stopped while asking
+    assert not cell.file("mbc-empty", "online").exists()  # it was stopped while asking
     assert [event.stage for event in of_kind(work(settings()), StageStarted)] == ["mbc-empty online"]
     assert cell.results("mbc-empty").online.scores == before
 
 
-def test_a_stop_ends_soon_and_the_next_run_goes_on(work, settings, tmp_path):
-    stop = threading.Event()
-    seen = []
-    for event in run(settings(), tmp_path / "run", cache=tmp_path / "cache", stop=stop):
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_a_stop_ends_soon_and_the_next_run_goes_on(work, settings, tmp_path, elsewhere):
+    """It is requested here, or in the folder of the training."""
+    given, stop, seen = settings(methods=["mbc"]), threading.Event(), []
+    for event in run(given, tmp_path / "run", cache=tmp_path / "cache", stop=stop):
         seen.append(event)
-        if isinstance(event, TrainStep):
+        if isinstance(event, TrainStep) and elsewhere:
+            request_stop(tmp_path / "run" / "tiny-people" / "prepared" / "mbc")
+        elif isinstance(event, TrainStep):
             stop.set()
-    assert len(of_kind(seen, TrainStep)) == 1
-    assert not of_kind(seen, StageFinished)
-    assert not of_kind(seen, ExperimentFinished)
-    rest = work(settings())
+    assert [event.step for event in of_kind(seen, TrainStep)] == [1]
+    assert not of_kind(seen, (StageFinished, ExperimentFinished))
+    rest = work(given)
     assert [event.step for event in of_kind(rest, TrainStep)] == [2, 3, 4, 5]
     assert of_kind(rest, ExperimentFinished)
 
@@ -137,12 +140,15 @@ def test_other_settings_are_refused(work, untrained):
         work(untrained(seed=1))
 
 
-def test_data_files_may_move(work, untrained, tmp_path):
+def test_data_files_may_move_and_settings_be_added(work, untrained, tmp_path):
     given = untrained()
     work(given)
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     test = shutil.copy(given.datasets[0].test, elsewhere)
+    settings = tmp_path / "run" / "experiment.toml"
+    older = re.sub(r"\[text_training\]\n(\w.*\n)*", "", settings.read_text())  # from before that was a setting
+    settings.write_text(older)
     moved = given.model_copy(update={"datasets": [given.datasets[0].model_copy(update={"test": test})]})
     assert not of_kind(work(moved), StageStarted)
     kept = (tmp_path / "run" / "experiment.toml").read_text()
@@ -161,17 +167,3 @@ def test_changed_questions_are_refused(work, untrained, tmp_path):
         work(given, skips=False)
     test.write_text(text)
     assert [event.stage for event in of_kind(work(given), StageStarted)] == ["closed-book online"]
-
-
-def test_training_stopped_elsewhere_is_not_done(work, settings, tmp_path):
-    run_folder = tmp_path / "run" / "tiny-people" / "prepared" / "mbc"
-    seen = []
-    for event in run(settings(methods=["mbc"]), tmp_path / "run", cache=tmp_path / "cache"):
-        seen.append(event)
-        if isinstance(event, TrainStep) and event.step == 2:
-            request_stop(run_folder)
-    assert [event.step for event in of_kind(seen, TrainStep)] == [1, 2]
-    assert not of_kind(seen, (StageFinished, ExperimentFinished))
-    rest = work(settings(methods=["mbc"]))
-    assert [event.step for event in of_kind(rest, TrainStep)] == [3, 4, 5]
-    assert of_kind(rest, ExperimentFinished)

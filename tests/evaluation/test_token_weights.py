@@ -25,12 +25,11 @@ def found(text):
 
 @pytest.mark.usefixtures("no_spacy")
 @pytest.mark.parametrize(
-    ("text", "names"),
+    ("text", "spans"),
     [
         ("The crowd met Angela Merkel in Berlin.", ["Angela Merkel", "Berlin"]),
         ("The White House spoke.", ["White House"]),
         ("Cats like milk. However, Google bought it.", ["Google"]),
-        ("Obama spoke. People heard Obama.", ["Obama"]),
         ("Spoke he? People spoke to Obama\u2019s friends.", ["Obama\u2019s"]),
         ("Milk is white.\nCats like it.", []),
         ("We saw NATO and McDonald's.", ["NATO", "McDonald's"]),
@@ -42,45 +41,24 @@ def found(text):
         ("The U.S. Senate and AT&T met.", ["U.S. Senate", "AT&T"]),
         ("We met Élodie Ngô in Zürich.", ["Élodie Ngô", "Zürich"]),
         ('"We like Rome," he said. "They like Rome too."', ["Rome", "Rome"]),
-        ("it was a day like any other", []),
         ("May I come? March on!", []),
         ("He came in May and left in March.", ["May", "March"]),
-    ],
-)  # fmt: skip
-def test_names_are_found(text, names):
-    assert found(text) == names
-
-
-@pytest.mark.usefixtures("no_spacy")
-@pytest.mark.parametrize(
-    ("text", "dates"),
-    [
+        # dates
         ("it was on Tuesday, March 3, 2015.", ["Tuesday", "March 3", "2015"]),
         ("it was wet in May 2012, and on 3rd May", ["May", "2012", "3rd May"]),
         ("in Jan. 1999, and on Nov. 3", ["Jan", "1999", "Nov. 3"]),
         ("from 2020-03-01 on", ["2020-03-01"]),
-        ("in the 1990s", ["1990s"]),
-        ("on Sundays in 1066", ["Sundays", "1066"]),
+        ("on Sundays in the 1990s, or 1066", ["Sundays", "1990s", "1066"]),
         ("marching in august company", []),
+        # other numbers
+        ("it cost $1.65 billion, or £5m", []),
+        ("up 3.5% to 20,000 tonnes", []),
+        ("they won 51-49, worth 1999.5 or 1,999", []),
+        ("two of 7", []),
     ],
-)
-def test_dates_count(text, dates):
-    assert found(text) == dates
-
-
-@pytest.mark.usefixtures("no_spacy")
-@pytest.mark.parametrize(
-    "text",
-    [
-        "it cost $1.65 billion, or £5m",
-        "up 3.5% to 20,000 tonnes",
-        "they won 51-49",
-        "worth 1999.5 or 1,999",
-        "two of 7",
-    ],
-)
-def test_numbers_that_are_no_dates_do_not_count(text):
-    assert found(text) == []
+)  # fmt: skip
+def test_names_and_dates_are_found(text, spans):
+    assert found(text) == spans
 
 
 def test_tf_idf_by_hand():

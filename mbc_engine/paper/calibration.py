@@ -35,17 +35,15 @@ def calibrate(
     over are dropped. A question is asked of the bank with its document (informed) and of the next one (uninformed), in
     the model's own read mode, the only one the settings hold for. They are fitted to about half the questions, those on
     the first documents; the rates are measured on the others. `examples` are questions the model was not trained on, of
-    which at most `questions` are asked.
-    Raises DataError if there are too few documents or questions, MBCError if the read does not fit the model or gains
-    are not finite.
+    which at most `questions` are asked. Raises DataError if there are too few documents or questions, MBCError if the
+    read does not fit the model or gains are not finite.
     """
-    texts, asked, document_of = _dealt(examples, bank_documents, questions)
+    texts, asked, document_of = deal(examples, bank_documents, questions)
     reader, count, banks = model.reader(), len(asked), len(texts) // bank_documents
-    informed, uninformed = np.zeros(count), np.zeros(count)
-    done = 0
+    gains_of, done = {"informed": np.zeros(count), "uninformed": np.zeros(count)}, 0
     for bank in range(banks):
         memory, _ = memorise_documents(model, texts[bank::banks])
-        for gains, asking in ((informed, bank), (uninformed, (bank - 1) % banks)):
+        for gains, asking in zip(gains_of.values(), (bank, (bank - 1) % banks), strict=True):
             indices = np.flatnonzero(document_of % banks == asking)
             for start in range(0, len(indices), _BATCH):
                 batch = indices[start : start + _BATCH]
@@ -54,19 +52,46 @@ def calibrate(
                 gains[batch] = model.memory_gains(reading, questions_of, model.generate_answers(reading, questions_of))
                 done += len(batch)
                 yield Progressed("answer questions", done, 2 * count)
+    fitted, rates = _is_fitted(document_of), dict[str, float]()
+    settings = fit(*(gains[fitted].tolist() for gains in gains_of.values()))
+    held_out = {name: gains[~fitted] for name, gains in gains_of.items()}
+    for name, gains in held_out.items():
+        labels = [judge(settings, gain)[1] for gain in gains]
+        rates |= {f"{name}_{origin}": round(100 * labels.count(origin) / len(labels), 2) for origin in ORIGINS}
+    auc, fields = round(roc_auc(**held_out), 4), settings.model_dump()
+    yield Calibrated(count, int((~fitted).sum()), bank_documents, **fields, auc=auc, **rates)
+
+
+def deal(
+    examples: Sequence[QAExample], bank_documents: int = 64, questions: int | None = None
+) -> tuple[list[str], list[QAExample], NDArray[np.int64]]:
+    """The documents that fill banks, the questions to ask, and the document of each, as an index.
+
+    Raises DataError if there are too few documents or questions to calibrate with.
+    """
+    examples = [example for example in examples if example.text.strip()]
+    texts = list(dict.fromkeys(example.text for example in examples))
+    banks = len(texts) // bank_documents
+    if banks < 2:
+        raise DataError(
+            f"{len(texts):,} documents do not fill the two banks of {bank_documents:,} that calibration needs.",
+            hint="Give --data more documents, or make the banks smaller with --bank-size.",
+        )
+    index_of = {text: index for index, text in enumerate(texts[: banks * bank_documents])}
+    askable = [example for example in examples if example.text in index_of]
+    asked = evenly_spaced(askable, questions)
+    document_of = np.array([index_of[example.text] for example in asked], np.int64)
     fitted = _is_fitted(document_of)
-    settings = fit(informed[fitted].tolist(), uninformed[fitted].tolist())
-    yield _calibrated(settings, informed[~fitted], uninformed[~fitted], count, bank_documents)
+    if min(fitted.sum(), (~fitted).sum()) < _FEWEST:
+        raise DataError(
+            f"{len(asked):,} questions are too few: calibration needs {_FEWEST}, and {_FEWEST} on other documents.",
+            hint="Ask more of them with --questions." if len(asked) < len(askable) else "Give --data more questions.",
+        )
+    return [*index_of], asked, document_of
 
 
-def require_enough(examples: Sequence[QAExample], *, bank_documents: int = 64, questions: int | None = None) -> None:
-    """Raise DataError if `calibrate` would have too few documents or questions."""
-    _dealt(examples, bank_documents, questions)
-
-
-def settings_of(event: Calibrated) -> ConfidenceSettings:
-    """The settings a calibration found, as stored in the model's config."""
-    return ConfidenceSettings(**{name: getattr(event, name) for name in ConfidenceSettings.model_fields})
+def _is_fitted(document_of: NDArray[np.int64]) -> NDArray[np.bool_]:
+    return np.asarray(document_of < np.median(document_of))
 
 
 def roc_auc(informed: Gains, uninformed: Gains) -> float:
@@ -81,56 +106,16 @@ def require_writable(folder: Path) -> None:
         raise _not_writable(folder, "permission denied")
 
 
-def store(settings: ConfidenceSettings, folder: Path) -> None:
-    """Write settings into a model folder's config, keeping everything else, including comments."""
+def store(found: Calibrated, folder: Path) -> None:
+    """Write the settings found into a model folder's config, keeping everything else, including comments."""
     path = _config_of(folder)
     try:
         table: Any = tomlkit.parse(path.read_text(encoding="utf-8"))
-        table["model"]["confidence"] = settings.model_dump()
+        table["model"]["confidence"] = {name: getattr(found, name) for name in ConfidenceSettings.model_fields}
         with atomic_write(path) as file:
             file.write(tomlkit.dumps(table).encode())
     except OSError as error:
         raise _not_writable(folder, (error.strerror or str(error)).lower()) from error
-
-
-def _dealt(
-    examples: Sequence[QAExample], bank_documents: int, questions: int | None
-) -> tuple[list[str], list[QAExample], NDArray[np.int64]]:
-    examples = [example for example in examples if example.text.strip()]
-    texts = list(dict.fromkeys(example.text for example in examples))
-    banks = len(texts) // bank_documents
-    if banks < 2:
-        raise DataError(
-            f"{len(texts):,} documents do not fill the two banks of {bank_documents:,} that calibration needs.",
-            hint="Give --data more documents, or make the banks smaller with --bank-size.",
-        )
-    del texts[banks * bank_documents :]
-    index_of = {text: index for index, text in enumerate(texts)}
-    askable = [example for example in examples if example.text in index_of]
-    asked = evenly_spaced(askable, questions)
-    document_of = np.array([index_of[example.text] for example in asked], np.int64)
-    if min((fitted := _is_fitted(document_of)).sum(), (~fitted).sum()) < _FEWEST:
-        raise DataError(
-            f"{len(asked):,} questions are too few: calibration needs {_FEWEST}, and {_FEWEST} on other documents.",
-            hint="Ask more of them with --questions." if len(asked) < len(askable) else "Give --data more questions.",
-        )
-    return texts, asked, document_of
-
-
-def _is_fitted(document_of: NDArray[np.int64]) -> NDArray[np.bool_]:
-    halves: NDArray[np.bool_] = document_of < np.median(document_of)
-    return halves
-
-
-def _calibrated(
-    settings: ConfidenceSettings, informed: Gains, uninformed: Gains, questions: int, bank_documents: int
-) -> Calibrated:
-    rates: dict[str, float] = {}
-    for name, gains in (("informed", informed), ("uninformed", uninformed)):
-        labels = [judge(settings, gain)[1] for gain in gains]
-        rates |= {f"{name}_{origin}": round(100 * labels.count(origin) / len(labels), 2) for origin in ORIGINS}
-    auc = round(roc_auc(informed, uninformed), 4)
-    return Calibrated(questions, len(informed), bank_documents, **settings.model_dump(), auc=auc, **rates)
 
 
 def _config_of(folder: Path) -> Path:
