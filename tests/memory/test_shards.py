@@ -2,6 +2,7 @@
 
 from contextlib import suppress
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -74,13 +75,13 @@ def rounded(found):
     return [[replace(source, share=round(source.share, 6)) for source in sources] for sources in found]
 
 
-@pytest.mark.parametrize("options", OPTIONS)
-def test_answers_are_those_of_one_process(model, paths, options):
+def test_answers_are_those_of_one_process(model, paths):
     with (
         Memory([on_cluster(paths[0]), paths[1], on_cluster(paths[2])], model) as memory,
         Memory(paths[:3], model) as here,
     ):
-        assert results(memory, **options) == results(here, **options)
+        for options in OPTIONS:
+            assert results(memory, **options) == results(here, **options)
         assert memory.info()[1] == here.info()[1]
         (source,) = memory.search(["Irene left. Story 22."], top=1)[0]
     assert source.bank in map(str, (on_cluster(paths[0]), paths[1], on_cluster(paths[2])))
@@ -93,15 +94,14 @@ def test_answers_are_those_of_one_bank(model, paths):
     assert rounded(found) == rounded(found_in_one)  # blocks, whose weights are summed, begin elsewhere
 
 
-@pytest.mark.parametrize("read_mode", ["flat", "hierarchical:2", "routed:2"])
-def test_models_of_the_papers_method(tiny, tmp_path, read_mode):
+def test_models_of_the_papers_method(tiny, tmp_path):
     model, banks = tiny.model("gpt2", "bert", "model.routing=true"), [tmp_path / "a.mbc", tmp_path / "b.mbc"]
     for number, path in enumerate(banks):
         (tmp_path / f"{number}.txt").write_text(f"Ada won race {number}. " * 30)
         with open_bank(model, path) as bank:
             list(ingest(model, bank, [tmp_path / f"{number}.txt"]))
     with Memory(list(map(on_cluster, banks)), model) as memory, Memory(banks, model) as here:
-        for options in ({}, {"selection": Selection(half_life=30.0)}):
+        for read_mode, options in product(("flat", "hierarchical:2", "routed:2"), OPTIONS[::2]):
             assert results(memory, read_mode=read_mode, **options) == results(here, read_mode=read_mode, **options)
 
 
