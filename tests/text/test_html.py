@@ -120,24 +120,3 @@ def test_unreadable_pages(reason, monkeypatch):
     assert reason("a.html", b"<p>\0\1\2") == "looks binary"
     monkeypatch.setattr("mbc_engine.text.decoding.MOST_BYTES", 1 << 20)
     assert reason("a.html", "x" * (1 << 20) + "y") == "is larger than 1 MB"
-
-
-@pytest.mark.timeout(30)
-@pytest.mark.parametrize(
-    "piece",
-    [
-        "<div>",
-        "<a ",
-        "<!--",
-        "<![",
-        "<a b='",
-        "<p><b>",
-        "&",
-        "</",
-        "<td>",
-        "<meta ",
-        "<title>",
-    ],
-)
-def test_hostile_pages(read, piece):
-    assert len(read("a.html", "text" + piece * 50_000)) <= 1 + len(piece) * 50_000 // 32_000

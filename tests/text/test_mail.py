@@ -88,21 +88,6 @@ def test_mailbox_dates_and_long_messages(read, monkeypatch):
     assert isinstance(three, Document)
 
 
-@pytest.mark.timeout(60)
-@pytest.mark.parametrize(
-    "data",
-    [
-        "Content-Type: multipart/mixed; boundary=b\n\n" + "--b\nContent-Type: multipart/mixed; boundary=b\n\n" * 3000,
-        "Content-Type: message/rfc822\n\n" * 3000,
-        "Subject: " + "=?utf-8?q?" * 20_000 + "\n\nx",
-        "From: " + "<(" * 5000 + "\n\nx",
-        "Content-Type: text/plain; charset=rot13\n\nx",
-    ],
-)
-def test_hostile_mail(read, data):
-    assert len(read("a.eml", data)) >= 1
-
-
 @pytest.mark.parametrize(
     ("name", "text", "lines"),
     [

@@ -105,20 +105,3 @@ def test_headings_and_lines(read_one, monkeypatch):
         "Late": 17,
         "end": 19,
     }
-
-
-@pytest.mark.timeout(60)
-@pytest.mark.parametrize(
-    "page",
-    [
-        "<!--" * 200_000,
-        "---\na: b\n" + "x\n" * 50_000,
-        "[" * 20_000,
-        "![[" * 5_000,
-        "<a " * 5_000,
-        "# a\n" * 5_000,
-        "`" * 9_000,
-    ],
-)
-def test_hostile_pages(read, page):
-    assert all(isinstance(item, Document) for item in read("a.md", page))

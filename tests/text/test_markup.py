@@ -49,14 +49,6 @@ def test_plain_text(read_one, read):
     assert (sections(first)[-1], last.sections[0]) == (("LAST", "LAST"), (0, "LAST"))
 
 
-@pytest.mark.timeout(60)
-@pytest.mark.parametrize(
-    "text", [r"\textbf{", r"\begin{tabular}", r"\section{", r"$$", r"\[", r"\item[", "%", r"\begin{equation}"]
-)
-def test_hostile_latex(read, text):
-    assert len(read("a.tex", text * 4_000)) >= 1
-
-
 def test_manual_page(read_one):
     page = (
         '.\\" a comment\n.TH TIDE 1 "May 2024"\n.SH NAME\ntide \\- predict tides\n.SH OPTIONS\n.TP\n.BR \\-z ", " \\-\\-zone\n'
@@ -157,9 +149,3 @@ def test_code(read_one, text, expected):
     document = read_one("a.py", text)
     assert document.text == text
     assert sections(document) == expected
-
-
-@pytest.mark.timeout(60)
-@pytest.mark.parametrize("text", ["a " * 200, "def " * 70, "(" * 299, "a:" * 149 + "("])
-def test_hostile_code(read, text):
-    assert read("a.c", f"{text}\n{{\n" * 2_000)
