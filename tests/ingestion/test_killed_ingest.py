@@ -92,7 +92,7 @@ def model(request, tiny, tmp_path):
 def test_kills_leave_an_intact_bank(model, rounds, tmp_path):
     folder = tmp_path / "news"
     folder.mkdir()
-    number = rounds(full=200, reduced=12)
+    number = rounds(full=200, reduced=6)
     stories = 2 * FAR * number
     for story in range(stories):
         text = "The river rose. The bridge held. Ada moved to Bergen. " * (1 + story % 3)
@@ -147,8 +147,8 @@ def _require_whole(path, model):
 
 @pytest.mark.slow
 def test_workers_end_with_a_killed_ingest(tiny, tmp_path):
-    save_model(tiny.model(), tiny.config(), tmp_path / "model")
-    for story in range(3000):
+    save(tiny.retriever_reader(), tmp_path / "model")
+    for story in range(1000):
         (tmp_path / f"{story}.txt").write_text(f"Story {story}. The bridge held.")
     script = """
         import multiprocessing, sys, os

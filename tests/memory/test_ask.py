@@ -13,7 +13,7 @@ from mbc_engine import Memory, Selection, ingest, open_bank
 from mbc_engine.answer import AskOptions
 from mbc_engine.bank import Banks
 from mbc_engine.config import ConfidenceSettings
-from mbc_engine.errors import BankError, ConfigError, ModelError, ModelMismatch
+from mbc_engine.errors import BankError, ConfigError, ModelError
 from mbc_engine.ingestion.run import ingest_stream
 from mbc_engine.paper.mbc import MBC
 from mbc_engine.paper.memories import BankMemory
@@ -38,13 +38,6 @@ def test_selection_without_documents(either, remember, folder):
         with pytest.raises(BankError, match=r"No document in .* matches") as refused:
             memory.ask(["Who won?"], selection=selection)
         assert "--only" in str(refused.value.hint)
-
-
-def test_bank_of_another_model(tiny, tmp_path):
-    model, other = tiny.model(), tiny.model()
-    other.codebook.books.data.add_(1)
-    with open_bank(model, tmp_path / "b.mbc") as bank, pytest.raises(ModelMismatch, match="was written by model"):
-        Memory(bank, other).open()
 
 
 @pytest.mark.parametrize("wrong", [{"sources": -1}, {"beams": 0}, {"max_new_tokens": 0}, {"min_confidence": 1.5}])

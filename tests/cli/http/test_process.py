@@ -3,8 +3,6 @@
 import json
 import signal
 import socket
-import subprocess
-import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -15,19 +13,11 @@ import pytest
 from tests.cli.http.conftest import AUTHORISED, TOKEN, names
 from tests.needs import PATIENCE
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("server")]  # which tests share
 
 
 def question(text):
     return {"model": "tiny", "messages": [{"role": "user", "content": text}], "max_tokens": 16}
-
-
-def test_a_folder_of_documents_has_one_server(shared_server):
-    command = [sys.executable, "-m", "mbc_cli", "serve", "--bank", "b.mbc", "--port", "0"]
-    refused = subprocess.run(command, capture_output=True, text=True, cwd=shared_server.folder, timeout=PATIENCE)
-    assert (refused.returncode, refused.stdout) == (2, "")
-    assert "Another mbc serve is using the folder" in refused.stderr
-    assert shared_server.process.poll() is None
 
 
 def test_access_log_is_sanitised(shared_server):
