@@ -4,7 +4,6 @@ import json
 import runpy
 import signal
 import sys
-from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
 
@@ -18,8 +17,6 @@ pytestmark = embedded_encoder
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 TESTED = {"batch", "evaluate", "follow", "remember", "train_tiny", "two_banks"}
-
-Run = Callable[..., list[str]]
 
 
 load_once = cache(partial(load_model, reader="small"))  # which opens and answers faster

@@ -11,7 +11,6 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Generator, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -212,10 +211,6 @@ def test_workers_give_the_same_bank(model, bank, folder, fresh_lines, batch_chun
     (folder / "0.txt").write_text("Changed.")
     again = last_of(ingest(model, bank, [folder], workers=2))
     assert (again.documents, again.unchanged) == (1, 6)
-
-
-Step = tuple[Sequence[int], np.ndarray]
-Steps = Generator[Step, None, None]
 
 
 def replace_steps(monkeypatch, steps):
@@ -456,7 +451,6 @@ def test_workers_end_with_their_ingest(model, bank, folder, monkeypatch):
     assert any(isinstance(event, DocumentsIngested) for event in events)
     events.close()
     assert multiprocessing.active_children() == []
-    assert bank.path is not None
     with Workers(sorted(folder.glob("*.txt")), bank.path, model.chunker, 2):
         pass  # still starting
     assert multiprocessing.active_children() == []

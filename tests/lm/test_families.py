@@ -128,12 +128,10 @@ def test_gradients_of_prefix_and_adapter(adaptable):
         base.prompt_tokenizer.question_answer_targets(["Ada?"], ["Bergen"], question_window=9, answer_window=9),
     ).backward()
     for grown in (keys, values):
-        assert grown.grad is not None
         assert (grown.grad[0].abs().amax((1, 3)) > 0).all()  # each column of each layer
     assert adapter
     for value in adapter:
         assert value.dtype == torch.float32
-        assert value.grad is not None
         assert value.grad.abs().max() > 0
 
 
@@ -168,5 +166,4 @@ def test_attention_shape(loaded):
 def test_unknown_family_is_refused():
     with pytest.raises(ModelError, match="'bert'") as caught:
         key_value_modules(BertConfig())
-    assert caught.value.hint is not None
     assert "gpt2" in caught.value.hint

@@ -57,7 +57,6 @@ def test_training_after_inference(wide, weights, precision):
     for name, value in model.named_parameters():
         if value.requires_grad:
             assert value.grad is not None, name
-    assert model.shared.weight.grad is not None
     assert model.shared.weight.grad.abs().max() > 0
     with torch.no_grad():
         assert torch.equal(model(**batch).last_hidden_state, first)

@@ -157,7 +157,6 @@ def test_cache_cleared_by_another_thread(tiny, monkeypatch):
 
 def test_damaged_payloads(tiny, rounds):
     (payload,) = tiny.encode([PARAGRAPH])
-    assert payload is not None
     for place in range(0, len(payload) - 1, rounds(full=1, reduced=150)):  # not all bits of the last byte are needed
         damaged = payload[:place] + bytes([payload[place] ^ 0x55]) + payload[place + 1 :]
         try:
@@ -207,7 +206,6 @@ def test_range_coder_round_trip(seed, length, largest):
 def test_official_model_bytes():
     model = open_text_model()
     (payload,) = model.encode([PARAGRAPH])
-    assert payload is not None
     assert payload.hex() == "0a6391382d4296da42c3564c261626fd602f5527ae3e486cf09db63e26"
     with pytest.raises(ModelError, match="another version of the language model"):
         open_text_model("0123456789abcdef")

@@ -3,18 +3,12 @@
 import io
 import re
 import zipfile
-from collections.abc import Callable
 from datetime import UTC, datetime
 
 import pytest
 from docx import Document as WordDocument
 from docx.oxml import parse_xml
 from docx.oxml.ns import nsdecls
-
-from mbc_engine.text import Document
-
-ReadOne = Callable[[str, bytes], Document]
-Reason = Callable[[str, bytes], str]
 
 
 def docx(*blocks, modified=None, body=""):

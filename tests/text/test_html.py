@@ -1,12 +1,6 @@
 """HTML: title, visible text, breaks, dates and encodings."""
 
-from collections.abc import Callable
-
 import pytest
-
-from mbc_engine.text import Document
-
-ReadOne = Callable[[str, bytes | str], Document]
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,8 @@
 """Markdown: front matter, links, tasks, tables, code, comments, headings and lines."""
 
-from collections.abc import Callable
-
 import pytest
 
-from mbc_engine.text import Document
 from mbc_engine.text.formats import markdown
-
-ReadOne = Callable[[str, bytes | str], Document]
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,6 @@
 """LaTeX, reStructuredText, Org and source code: their text, and the headings or definitions around it."""
 
-from collections.abc import Callable
-
 import pytest
-
-from mbc_engine.text import Document
-
-ReadOne = Callable[[str, bytes | str], Document]
 
 
 def sections(document):

@@ -1,15 +1,10 @@
 """PDF: text of pages, dates, and the ways in which one can be unreadable."""
 
 import io
-from collections.abc import Callable
 
 import pytest
 from pypdf import PdfWriter
 from pypdf.generic import ArrayObject, DecodedStreamObject, DictionaryObject, NameObject, NumberObject, TextStringObject
-
-from mbc_engine.text import Document, Skipped
-
-ReadOne = Callable[[str, bytes], Document]
 
 
 def pdf(*pages, metadata=None, password=None):
@@ -315,7 +310,5 @@ def test_damaged_pages(read, read_one):
     assert (document.text, document.losses) == ("Second.", ("1 page without text",))
     kids = good[good.index(b"/Kids") :].partition(b"[")[2].split()
     document, skipped = read("a.pdf", good.replace(b"[ " + kids[0] + b" 0 R", b"[ 99 0 R"))
-    assert isinstance(document, Document)
     assert document.text == "Second."
-    assert isinstance(skipped, Skipped)
     assert skipped.reason == "is damaged: 1 of 2 pages cannot be read"

@@ -173,7 +173,6 @@ def test_ignore_path(name):
         if name in (".", ".."):
             return
         file, pattern = ignore_path(path)
-        assert pattern is not None
         ignore, below = GitIgnoreSpec.from_lines([pattern]), "below" * 20  # no name of white space is as long
         assert re.split("\r?\n", os.fsdecode(file.read_bytes())) == [pattern, ""]
         assert [ignore.check_file(own).include for own in (name, f"{name}x", f"{below}/{name}")] == [True, None, None]

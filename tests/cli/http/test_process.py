@@ -61,7 +61,6 @@ def test_a_second_interrupt_ends_it_at_once(start, home):
         half_sent.sendall(b"POST /v1/documents HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99\r\n\r\n{")
         httpx.get(f"{server.root}/health")  # what was sent before has arrived by now
         server.process.send_signal(signal.SIGINT)
-        assert server.process.stderr is not None
         while "Shutting down" not in (line := server.process.stderr.readline()):
             assert line
         server.process.send_signal(signal.SIGINT)
