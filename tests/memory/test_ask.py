@@ -100,21 +100,6 @@ def test_encoders_of_different_width(tiny, remember, folder):
     assert answer.sources[0].sentence in Path(answer.sources[0].path).read_text()
 
 
-def test_selected_documents_answer_like_a_bank_of_them(tiny, folder, tmp_path):
-    model = tiny.model(*ROUTING)
-    with open_bank(model, tmp_path / "b.mbc") as bank, open_bank(model, tmp_path / "part.mbc") as part:
-        list(ingest(model, bank, [folder]))
-        list(ingest(model, part, [folder / "1.txt", folder / "3.txt"]))
-        for mode in ("flat", "routed:1", "hierarchical:2"):
-            options = {"read_mode": mode, "sources": 4}
-            (chosen,) = Memory(bank, model).ask(["Who won?"], selection=Selection(only=("1.txt", "3.*")), **options)
-            (alone,) = Memory(part, model).ask(["Who won?"], **options)
-            assert {Path(source.path).name for source in chosen.sources} == {"1.txt", "3.txt"}
-            assert (chosen.text, chosen.gain) == (alone.text, pytest.approx(alone.gain, abs=1e-4))
-            shares = [{source.path: source.share for source in answer.sources} for answer in (chosen, alone)]
-            assert shares[0] == pytest.approx(shares[1], rel=1e-3)
-
-
 def test_whole_bank_is_prepared_once(either, folder, tmp_path, monkeypatch):
     scopes, scope = [], type(either).scope
     monkeypatch.setattr(type(either), "scope", lambda *given: scopes.append(scope(*given)) or scopes[-1])
