@@ -134,7 +134,7 @@ def many_stories(folder, number):
 @pytest.mark.skipif(sys.platform == "win32", reason="kills as Unix does")
 def test_stop_and_killed_actors(model, tmp_path, rounds):
     folder, stop = tmp_path / "news", threading.Event()
-    many_stories(folder, 600)
+    many_stories(folder, 400)
     with open_bank(model, tmp_path / "serial.mbc") as serial, open_bank(model, tmp_path / "b.mbc") as bank:
         list(ingest(model, serial, [folder]))
         wanted = lines(serial)
@@ -144,14 +144,14 @@ def test_stop_and_killed_actors(model, tmp_path, rounds):
             if isinstance(event, DocumentsIngested) and event.documents:
                 stop.set()
         assert not last_of(events).is_complete
-        assert 0 < last_of(events).documents == bank.totals().documents < 600
+        assert 0 < last_of(events).documents == bank.totals().documents < 400
         for _ in range(rounds(full=5, reduced=1)):
             killed: list[psutil.Process] = []
             for event in ingest(model, bank, [folder], actors=TWO):
                 if isinstance(event, DocumentsIngested) and event.documents and not killed:
                     killed = processes("EncodingActor")[:1]
                     killed[0].send_signal(signal.SIGKILL)
-                    assert bank.totals().documents < 600
+                    assert bank.totals().documents < 400
             assert killed
             assert not killed[0].is_running()
             assert lines(bank) == wanted
