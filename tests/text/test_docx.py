@@ -10,6 +10,8 @@ from docx import Document as WordDocument
 from docx.oxml import parse_xml
 from docx.oxml.ns import nsdecls
 
+from tests.text.conftest import sections
+
 
 def docx(*blocks, modified=None, body=""):
     """A document of paragraphs and tables, and then what `body` says in XML."""
@@ -201,7 +203,7 @@ def test_headings_and_captions(read_one):
     )
     document = read_one("a.docx", docx(body=body))
     assert document.title == "The report"
-    assert [(document.text[start:].split("\n")[0], context) for start, context in document.sections] == [
+    assert sections(document) == [
         ("One", "One"),
         ("Deep", "One > Deep"),
         ("a: c; b: d", "One > Deep > Table 1: Letters"),

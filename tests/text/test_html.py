@@ -2,6 +2,8 @@
 
 import pytest
 
+from tests.text.conftest import sections
+
 
 @pytest.mark.parametrize(
     ("page", "text"),
@@ -68,9 +70,7 @@ def test_title_and_headings(read_one):
     page = "<title>Visit us</title>x<h1>Visit</h1>a<h2>By <b>boat</b></h2>b<h1>Fees</h1><svg><title>no</title></svg>c"
     document = read_one("a.html", page)
     assert document.title == "Visit us"
-    assert [(document.text[section.start :].split("\n")[0], section.context) for section in document.sections] == [
-        *(("Visit", "Visit"), ("By boat", "Visit > By boat"), ("Fees", "Fees"))
-    ]
+    assert sections(document) == [*(("Visit", "Visit"), ("By boat", "Visit > By boat"), ("Fees", "Fees"))]
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import pytest
 
 from mbc_engine.text.formats import markdown
+from tests.text.conftest import sections
 
 
 @pytest.mark.parametrize(
@@ -81,9 +82,7 @@ def test_headings_and_lines(read_one, monkeypatch):
     monkeypatch.setattr(markdown, "_STRETCH", 20)
     page = "---\na: b\n---\nText\n\n# Orion *x*\n## Cost\n```sh\n# no heading\n\n\n```\n| a | b |\n|--|--|\n| 1 | 2 |\n\nLate\n===\nend"
     document = read_one("a.md", page)
-    assert [(document.text[section.start :].split("\n")[0], section.context) for section in document.sections] == [
-        *(("Orion x", "Orion x"), ("Cost", "Orion x > Cost"), ("Late", "Late"))
-    ]
+    assert sections(document) == [*(("Orion x", "Orion x"), ("Cost", "Orion x > Cost"), ("Late", "Late"))]
     lines = {}
     for place, following in zip(document.places, [*document.places[1:], None], strict=True):
         shown = document.text[place.start : following and following.start].split("\n")

@@ -2,10 +2,7 @@
 
 import pytest
 
-
-def sections(document):
-    """The first line of each section, and its context."""
-    return [(document.text[section.start :].split("\n")[0].strip(), section.context) for section in document.sections]
+from tests.text.conftest import sections
 
 
 def test_latex(read_one):

@@ -6,6 +6,8 @@ import pytest
 from pypdf import PdfWriter
 from pypdf.generic import ArrayObject, DecodedStreamObject, DictionaryObject, NameObject, NumberObject, TextStringObject
 
+from tests.text.conftest import sections
+
 
 def pdf(*pages, metadata=None, password=None):
     """A document whose pages hold these lines, or what this content stream draws."""
@@ -236,7 +238,7 @@ def test_larger_lines_are_headings_and_smaller_ones_footnotes(read_one):
     assert document.text == (
         f"Seabed of Lista\n\n1 Mussels\n\n{body} it was 84.\n\n2 Kelp\n\nIt grows.\n\n1 Per square metre."
     )
-    assert [(document.text[start:].split("\n")[0], context) for start, context in document.sections] == [
+    assert sections(document) == [
         ("Seabed of Lista", "Seabed of Lista"),
         ("1 Mussels", "Seabed of Lista > 1 Mussels"),
         ("2 Kelp", "Seabed of Lista > 2 Kelp"),
