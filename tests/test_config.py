@@ -24,29 +24,6 @@ def test_presets_survive_a_round_trip(name):
     assert parse_config(config.to_toml(), name) == config
 
 
-@pytest.mark.parametrize(
-    ("name", "encoders", "tokens", "rank", "layers", "batch", "dropout"),
-    [
-        ("distilgpt2", ("small", "small"), 12, 16, 6, 64, 0),
-        ("gpt2-large", ("base", "base"), 24, 32, 16, 32, 0),
-        ("gpt2-xl", ("large", "base"), 24, 32, 16, 32, 0.75),
-        ("llama2-7b", ("large", "base"), 24, 32, 16, 32, 0.75),
-    ],
-)
-def test_published_presets_have_the_papers_values(name, encoders, tokens, rank, layers, batch, dropout):
-    config = load_preset(name)
-    model, training, lora, book = config.model, config.training, config.model.lora, config.model.codebook
-    assert (model.tokens, lora.rank, lora.alpha, lora.layers, lora.dropout) == (tokens, rank, 2 * rank, layers, 0.05)
-    assert (book.codes, book.levels, book.per_position) == (512, 1, False)
-    assert (book.commitment, book.decay, book.dead_threshold) == (0.25, 0.99, 1e-4)
-    assert (model.aggregator.blocks, model.prefix.columns, model.read) == (4, 2, "flat")
-    assert (model.routing, model.centring) == (False, False)
-    assert (training.learning_rate, training.warmup, training.clip, training.epochs) == (1e-5, 0.01, 100.0, 50)
-    assert (training.batch_size, training.backprop_dropout, training.quantise_from) == (batch, dropout, 0)
-    assert [model.documents.name, model.questions.name] == [f"google-t5/t5-{size}" for size in encoders]
-    assert (training.losses.vq, training.losses.routing, training.losses.reconstruction) == (1.0, 0.0, 0.0)
-
-
 def test_preset_from_a_file_without_its_calibration(tmp_path):
     path = tmp_path / "own.toml"
     path.write_text(parse_config(SMALLEST, "here", [f"model.confidence={CONFIDENCE}"]).to_toml())

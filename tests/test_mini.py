@@ -1,6 +1,5 @@
 """The embedded model: it is there, it is small, and it finds the story that a question is about."""
 
-import shutil
 import subprocess
 import sys
 from importlib.resources import files
@@ -32,7 +31,7 @@ def test_the_package_has_at_most_15_megabytes():
 def test_the_large_reader_is_better_and_the_default(mini):
     large: Any = load_model("mini")
     assert (large.reader_settings.name, large.fingerprints()) == ("large", mini.fingerprints())  # they share banks
-    pairs = [(story.text, *pair) for story in islice(stories("test", 10, seed=3), 10) for pair in story.questions]
+    pairs = [(story.text, *pair) for story in islice(stories("test", 5, seed=3), 5) for pair in story.questions]
 
     def right(model):
         spans = model.reader.spans([question for _, question, _ in pairs], [[text] for text, *_ in pairs])
@@ -41,7 +40,7 @@ def test_the_large_reader_is_better_and_the_default(mini):
             for (span,), (*_, gold) in zip(spans, pairs, strict=True)
         )
 
-    assert right(large) >= max(36, right(mini))
+    assert right(large) >= max(18, right(mini))
 
 
 @embedded_encoder
@@ -58,9 +57,6 @@ def test_unseen_stories(mini, tmp_path):
         assert (bank.totals().chunks, bank.sizes().codes) == (5, 5 * 24 * 9 // 8)
         memory = Memory(bank, mini)
         answers = memory.ask(questions, min_confidence=0)
-        again = memory.ask(questions, min_confidence=0)
-        shutil.rmtree(folder)
-        without_files = memory.ask(questions, min_confidence=0)
     right = sum(
         compare(answer.text or "", [gold]).exact_match for answer, (gold, _) in zip(answers, golds, strict=True)
     )
@@ -68,14 +64,6 @@ def test_unseen_stories(mini, tmp_path):
     assert (len(golds), right >= 14, found >= 19) == (20, True, True), (right, found)
     assert all(source.sentence for answer in answers for source in answer.sources)
     assert {source.text_from for answer in answers for source in answer.sources} == {"file"}
-    assert {source.text_from for answer in without_files for source in answer.sources} == {"bank"}
-    assert [answer.sources for answer in again] == [answer.sources for answer in answers]
-    assert list(map(without_origin, answers)) == list(map(without_origin, without_files))
-
-
-def without_origin(answer):
-    """An answer without where the text came from."""
-    return answer.text, answer.confidence, [(own.path, own.share, own.sentence, own.passage) for own in answer.sources]
 
 
 @embedded_encoder

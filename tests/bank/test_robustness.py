@@ -18,7 +18,6 @@ from mbc_engine.bank.search import plain_texts
 from mbc_engine.bank.text_codec import MOST_READ
 from mbc_engine.bank.words import WORDS, WordIndex, find_words, read_words, write_words
 from mbc_engine.errors import MBCError
-from mbc_engine.events import BankVerified
 from mbc_engine.text import Chunk
 
 
@@ -160,7 +159,6 @@ def test_mutated_files_raise_clear_errors(made, tmp_path, rounds, good):
         (tmp_path / "mutated.mbc-shm").unlink(missing_ok=True)
         try:
             *_, last = verify(path)
-            assert isinstance(last, BankVerified)
             damaged = last.damages > 0
         except MBCError:
             damaged = True

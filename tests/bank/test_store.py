@@ -54,13 +54,6 @@ def test_every_chunk_needs_a_text(made, path):
     assert made.damages(path) == []
 
 
-def test_large_document_fits_one_block(made, bank, monkeypatch):
-    monkeypatch.setattr(BankHeader, "block_chunks", property(lambda header: 4))
-    codes = np.zeros((9, 3, 2), np.uint16)
-    bank.put([made.item(f"/{size}", size, codes=codes[:size]) for size in (3, 9, 2)])
-    assert bank._blocks.sizes()[:, 3].tolist() == [12, 2]
-
-
 def test_compact_fills_blocks(made, bank, path, monkeypatch):
     monkeypatch.setattr(BankHeader, "block_chunks", property(lambda header: 10))
     bank.put([made.item(f"/{number}", number) for number in range(300)])

@@ -1,5 +1,6 @@
 import gzip
 import json
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -79,3 +80,61 @@ def test_a_bank_without_sources_lists_digests(mbc, make_bank, record):
     assert "not kept" in mbc("bank", "info", "--bank", path).stdout
     listed = json.loads(mbc("bank", "list", "--bank", path, "--json").stdout)
     assert (listed["size"], listed["origins"]) == (None, [])
+
+
+@pytest.fixture
+def shards(make_bank, record):
+    """Two banks that share a document."""
+    return (
+        make_bank("1.mbc", record("/a", "Ada"), record("/b", "Bruno")),
+        make_bank("2.mbc", record("/c", "Clara"), record("/d", "Ada")),
+    )
+
+
+def test_a_bank_is_made_or_grows(mbc, shards):
+    before = shards[1].read_bytes()
+    result = mbc("bank", "merge", *shards, "--bank", "all.mbc")
+    assert result.exit_code == 0
+    assert "3 documents from 4 origins, 13 chunks" in result.stdout
+    summary = json.loads(mbc("bank", "merge", shards[1], "--bank", shards[0], "--json").stdout)
+    assert (summary["documents"], summary["origins"], summary["chunks"]) == (3, 4, 13)
+    assert shards[1].read_bytes() == before
+
+
+def test_failed_merge_leaves_no_bank(mbc, shards, home):
+    (home / "link.mbc").symlink_to(shards[0])
+    result = mbc("bank", "merge", shards[1], "link.mbc", "--bank", shards[0])
+    assert result.exit_code == 2
+    assert "into itself" in result.stderr
+    result = mbc("bank", "merge", shards[0], "none.mbc", "--bank", "all.mbc")
+    assert result.exit_code == 5
+    assert "none.mbc" in result.stderr
+    assert not list(home.glob("all.mbc*"))
+
+
+@pytest.fixture
+def intact(make_bank, record):
+    return make_bank("made.mbc", *(record(f"/{number}", "x" * number) for number in range(1, 41)))
+
+
+def test_damage_is_named_and_an_error(mbc, intact):
+    result = mbc("bank", "verify", "--bank", intact)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout == f"{intact} is intact: 40 documents, 820 chunks.\n"
+    with sqlite3.connect(intact) as connection:
+        connection.execute("UPDATE codes SET data = CAST(zeroblob(length(data)) AS BLOB)")
+    connection.close()
+    result = mbc("bank", "verify", "--bank", intact)
+    assert result.exit_code == 5
+    assert "block 1: the checksum of its codes does not match\n" in result.stdout
+    assert f"{intact} is damaged in 3 places." in result.stderr
+    result = mbc("bank", "verify", "--bank", intact, "--json")
+    report = json.loads(result.stdout)
+    assert (result.exit_code, report["ok"]) == (5, False)
+    assert [finding["where"] for finding in report["findings"]] == ["block 1", "counts", "blocks"]
+
+
+def test_compacting_gives_room_back(mbc, intact):
+    before = intact.stat().st_size
+    sizes = json.loads(mbc("bank", "compact", "--bank", intact, "--json").stdout)
+    assert sizes["before"]["file"] == before >= sizes["after"]["file"] == intact.stat().st_size

@@ -28,14 +28,6 @@ def test_relative_paths_and_links_are_taken(mbc, bank, home, notes, name):
     assert _names(mbc, bank) == ["notes/bruno.md"]
 
 
-def test_remove_by_path(mbc, rows):
-    removed = mbc("bank", "remove", "/rows.jsonl", "--bank", rows)
-    assert removed.stdout == (
-        "Removed 3 origins and the 2 documents found nowhere else; the bank holds 1 document, 3 chunks.\n"
-    )
-    assert _names(mbc, rows) == ["/ada.txt"]
-
-
 def test_remove_by_digest(mbc, rows, record):
     digest = record("", "Ada").digest
     summary = json.loads(mbc("bank", "remove", digest[:6], "--bank", rows, "--json").stdout)

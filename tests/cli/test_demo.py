@@ -45,16 +45,6 @@ def test_withheld_answers(mbc, says):
     assert json.loads(mbc("demo", "--json").stdout)["counts"] == counts
 
 
-def test_json(mbc, says):
-    says("Lynn Jorgensen")
-    report = json.loads(mbc("demo", "--json").stdout)
-    assert len(report["answers"]) == report["bank"]["documents"] == 10
-    assert [row["right"] for row in report["answers"]] == [True] + 9 * [False]
-    assert {row["answer"] for row in report["answers"]} == {row["without_files"] for row in report["answers"]}
-    assert "passage" not in report["answers"][0]["sources"][0]
-    assert set(report["timings"]) == {"model", "ingest"}
-
-
 @pytest.mark.slow
 @embedded_encoder
 def test_mini_answers_from_the_bank_alone(mbc):

@@ -6,7 +6,6 @@ import signal
 import pytest
 
 from mbc_cli.config import activity_log
-from mbc_cli.render import progress
 from mbc_engine.events import ContentLost, FileSkipped, FilesLeftOut, TextsRecoded
 from mbc_engine.runs.event_log import read_events
 from tests.cli.stub_memory import ingested
@@ -209,15 +208,6 @@ def test_watching_as_json(mbc, notes, watched):
         ["/clara.txt"],
         ["/ada.txt"],
     ]
-
-
-def test_progress_in_a_pipe(run, monkeypatch):
-    monkeypatch.setattr(progress, "_SECONDS_A_LINE", 0.0)
-    lines = run().stderr.splitlines()
-    assert (lines[0], lines[-1]) == (
-        "Memorising 2 files, 20 B.",
-        "Memorising: 20 B of 20 B, 0.00 s left · 1/2 files · bruno.md · 20 chunks/s",
-    )
 
 
 def test_recoding_is_announced(run, priorities):

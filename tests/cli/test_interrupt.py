@@ -10,15 +10,19 @@ from mbc_cli.commands.train import TrainProgress
 from mbc_cli.program import interrupt_message, stop_on_interrupt
 from tests.needs import PATIENCE
 
-# A command that reports when its first step is done, and then hangs.
+# A command, with a stub in place of a memory, that reports when its first step is done, and then hangs.
 _HALTED = """
 import signal, sys, threading
-import {module} as module
+import mbc_engine.memory
 from mbc_cli.app import app
+from tests.cli.stub_memory import StubMemory
+from {module} import {owner} as owner
+
+mbc_engine.memory.Memory = StubMemory
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # where tests run in the background it is ignored
 
-work = module.{name}
+work = owner.{name}
 
 def halted(*arguments, **options):
     for step in work(*arguments, **options):
@@ -27,7 +31,7 @@ def halted(*arguments, **options):
         while not threading.Event().wait(0.05):  # a signal may reach another thread: this one has to wake up
             pass
 
-module.{name} = halted
+owner.{name} = halted
 app({arguments!r})
 """
 
@@ -36,8 +40,9 @@ app({arguments!r})
 def interrupt(home):
     """Interrupts a command, as Ctrl-C does, after the first step of a function; returns what it then says."""
 
-    def run(module, name, *arguments, twice=False):
-        script = _HALTED.format(module=module, name=name, arguments=[str(argument) for argument in arguments])
+    def run(module, owner, name, *arguments, twice=False):
+        given = [str(argument) for argument in arguments]
+        script = _HALTED.format(module=module, owner=owner, name=name, arguments=given)
         with subprocess.Popen(
             [sys.executable, "-c", script],
             stdout=subprocess.PIPE,
@@ -63,15 +68,14 @@ def interrupt(home):
     return run
 
 
-@pytest.mark.slow
-def test_ingest(interrupt, model, notes):
-    command = ("ingest", notes, "--bank", "b.mbc", "--model", model, "--workers", 0, "--quiet")
-    said = interrupt("mbc_engine.ingestion.run", "ingest", *command, twice=True)
+def test_ingest(interrupt, notes):
+    command = ("ingest", notes, "--bank", "b.mbc", "--quiet")
+    said = interrupt("tests.cli.stub_memory", "StubMemory", "add", *command, twice=True)
     assert said == "Interrupted. What was committed before is saved; run the same command again to continue.\n"
 
 
 def test_a_merge(interrupt, small_bank, home):
-    said = interrupt("mbc_engine.bank", "merge", "bank", "merge", small_bank, "--bank", "all.mbc")
+    said = interrupt("mbc_engine", "bank", "merge", "bank", "merge", small_bank, "--bank", "all.mbc")
     assert said == "Interrupted. No bank was changed; run the same command to start over.\n"
     assert not list(home.glob("all.mbc*"))
 

@@ -95,17 +95,6 @@ def test_a_preset_is_shown(mbc):
     assert all(len(line) <= 80 for line in lines)
 
 
-def test_a_preset_as_json(mbc):
-    details = json.loads(mbc("models", "show", "gpt2-xl", "--json").stdout)
-    assert set(details) == {"kind", "preset", "base", "encoders", "codes", "settings", "parameters"}
-    assert (details["kind"], details["preset"], details["base"]) == ("preset", "gpt2-xl", "openai-community/gpt2-xl")
-    assert details["settings"]["training"]["batch_size"] == 32
-    parameters = details["parameters"]
-    assert (parameters["trainable"], parameters["frozen"]) == (1_727_187_200, 1_557_611_200)
-    assert {part["part"]: part["trainable"] for part in parameters["parts"]}["KV-LoRA"] == 2_457_600
-    assert sum(part["bytes"] for part in parameters["parts"]) == parameters["bytes"]
-
-
 @pytest.mark.parametrize("typed", ["name", "folder", "run", "run's name"])
 def test_a_model_is_found_by_name_folder_or_run(mbc, put, run, model, typed):
     put("mine")

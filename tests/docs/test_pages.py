@@ -10,6 +10,7 @@ import io
 import os
 import re
 import shlex
+import shutil
 import signal
 import socket
 import subprocess
@@ -176,17 +177,18 @@ def matches(shown, printed):
     return re.fullmatch(pattern, text, re.DOTALL) is not None
 
 
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """Where the home of every page is: banks name files by their full paths."""
+    return tmp_path_factory.mktemp("pages")
+
+
 @pytest.fixture
-def shell(tmp_path, monkeypatch):
-    home, programs = tmp_path / "home", tmp_path / "programs"
-    for name, text in FILES.items():
-        (home / name).parent.mkdir(parents=True, exist_ok=True)
-        (home / name).write_text(text)
-    (home / "news" / "old.pdf").write_bytes(PDF)
-    programs.mkdir()
-    (programs / "mbc").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m mbc_cli "$@"\n')
-    (programs / "mbc").chmod(0o755)
-    monkeypatch.chdir(home)
+def shell(place, monkeypatch):
+    home, programs, untouched = place / "home", place / "programs", place / "untouched"
+    shutil.rmtree(home, ignore_errors=True)
+    if untouched.exists():
+        shutil.copytree(untouched, home)
     for name, value in {
         "HOME": str(home), "PATH": f"{programs}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT), "MBC_READER": "small",
         "MBC_CODEC": "zstd", "PYTHONWARNINGS": "default",
@@ -194,7 +196,18 @@ def shell(tmp_path, monkeypatch):
         monkeypatch.setenv(name, value)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         shell = Shell(home, str(listener.getsockname()[1]))
-    shell.type("mbc ingest news sport notes && mbc ingest notes --bank team.mbc && cp team.mbc work.mbc", "", "home")
+    if not untouched.exists():
+        for name, text in FILES.items():
+            (home / name).parent.mkdir(parents=True, exist_ok=True)
+            (home / name).write_text(text)
+        (home / "news" / "old.pdf").write_bytes(PDF)
+        programs.mkdir()
+        (programs / "mbc").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m mbc_cli "$@"\n')
+        (programs / "mbc").chmod(0o755)
+        made = "mbc ingest news sport notes && mbc ingest notes --bank team.mbc && cp team.mbc work.mbc"
+        shell.type(made, "", "home")
+        shutil.copytree(home, untouched)
+    monkeypatch.chdir(home)
     yield shell
     shell.stop()
 

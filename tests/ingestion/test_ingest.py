@@ -11,7 +11,6 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Generator, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -24,7 +23,7 @@ from mbc_engine.errors import DataError, ModelMismatch
 from mbc_engine.events import ContentLost, DocumentsIngested, FilesLeftOut, IngestStarted
 from mbc_engine.ingestion.reading import ChunkedDocument, FileRead, Workers, chunked, read_all
 from mbc_engine.ingestion.run import Run, ingest_stream
-from mbc_engine.paper.checkpoint import save_model
+from mbc_engine.mini.model import save
 from mbc_engine.paper.mbc import MBC
 from mbc_engine.sources import Files
 from mbc_engine.text import Document, Skipped
@@ -124,7 +123,7 @@ def test_gone_files_are_told_and_pruned(model, bank, folder):
 
 
 def test_losses_are_told_once(model, bank, folder, monkeypatch, tmp_path):
-    text = "Ada moved to Bergen.\n" * 4000
+    text = "Ada moved to Bergen.\n" * 1700  # more than a piece
     content = Content(text, text.encode(), losses=("3 pictures", "1 macro"))
     monkeypatch.setattr("mbc_engine.text.reader.read_rows", lambda *_: iter([content]))
     lost = [event for event in ingest(model, bank, [folder / "0.txt"]) if isinstance(event, ContentLost)]
@@ -214,22 +213,6 @@ def test_workers_give_the_same_bank(model, bank, folder, fresh_lines, batch_chun
     assert (again.documents, again.unchanged) == (1, 6)
 
 
-def test_stop_and_continue(model, bank, folder):
-    stop, documents = threading.Event(), []
-    for event in ingest(model, bank, [folder], batch_chunks=1, prune=True, stop=stop):
-        if isinstance(event, DocumentsIngested):
-            documents.append(event.documents)
-            stop.set()
-    assert documents == [1]
-    assert bank.totals().documents == 1
-    last = last_of(ingest(model, bank, [folder]))
-    assert (last.documents, last.unchanged) == (3, 1)
-
-
-Step = tuple[Sequence[int], np.ndarray]
-Steps = Generator[Step, None, None]
-
-
 def replace_steps(monkeypatch, steps):
     """Replace the steps in which models memorise."""
     original = MBC.memorise_stepwise
@@ -248,7 +231,7 @@ def texts(model, tmp_path):
     return folder
 
 
-@pytest.mark.parametrize(("stop_at", "complete"), [(1, 1), (3, 1), (6, 2)])
+@pytest.mark.parametrize(("stop_at", "complete"), [(1, 1), (3, 1), (6, 2), (7, 3)])
 def test_stop_during_encoding_keeps_complete_documents(model, bank, texts, fresh_lines, monkeypatch, stop_at, complete):
     stop, taken = threading.Event(), []
 
@@ -263,26 +246,12 @@ def test_stop_during_encoding_keeps_complete_documents(model, bank, texts, fresh
     replace_steps(monkeypatch, stopping)
     last = last_of(ingest(model, bank, [texts], stop=stop))
     assert len(taken) == stop_at
-    assert (last.documents, last.is_complete) == (complete, False)
-    assert last.chunks == last.bank_chunks == (1, 6)[complete - 1]
-    assert sources(bank) == ["a.txt", "b.txt"][:complete]
+    assert (last.documents, last.is_complete) == (complete, complete == 3)
+    assert last.chunks == last.bank_chunks == (1, 6, 7)[complete - 1]
+    assert sources(bank) == ["a.txt", "b.txt", "c.txt"][:complete]
     again = last_of(ingest(model, bank, [texts]))
     assert (again.documents, again.unchanged, again.is_complete) == (3 - complete, complete, True)
     assert lines(bank) == fresh_lines(texts)
-
-
-def test_stop_at_the_last_chunk_is_complete(model, bank, texts, monkeypatch):
-    stop = threading.Event()
-
-    def stopping(steps):
-        for places, codes in steps:
-            if 6 in places:
-                stop.set()
-            yield places, codes
-
-    replace_steps(monkeypatch, stopping)
-    last = last_of(ingest(model, bank, [texts], stop=stop))
-    assert (last.documents, last.is_complete) == (3, True)
 
 
 def test_stop_before_the_start(model, bank, folder):
@@ -435,7 +404,7 @@ def test_text_column(model, bank, tmp_path, workers):
 
 @pytest.mark.slow
 def test_script_without_main_guard(tiny, folder, tmp_path):
-    save_model(tiny.model(), tiny.config(), tmp_path / "model")
+    save(tiny.retriever_reader(), tmp_path / "model")
     script = tmp_path / "script.py"
     script.write_text(
         "import sys\nfrom pathlib import Path\nfrom mbc_engine import ingest, load_model, open_bank\n"
@@ -482,7 +451,6 @@ def test_workers_end_with_their_ingest(model, bank, folder, monkeypatch):
     assert any(isinstance(event, DocumentsIngested) for event in events)
     events.close()
     assert multiprocessing.active_children() == []
-    assert bank.path is not None
     with Workers(sorted(folder.glob("*.txt")), bank.path, model.chunker, 2):
         pass  # still starting
     assert multiprocessing.active_children() == []

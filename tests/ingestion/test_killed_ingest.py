@@ -13,7 +13,6 @@ import pytest
 
 from mbc_engine import MemoryBank, ingest, load_model, open_bank
 from mbc_engine.bank import count, decode_chunk, export, verify
-from mbc_engine.events import BankVerified, IngestFinished
 from mbc_engine.mini.model import save
 from mbc_engine.paper.checkpoint import save_model
 
@@ -92,7 +91,7 @@ def model(request, tiny, tmp_path):
 def test_kills_leave_an_intact_bank(model, rounds, tmp_path):
     folder = tmp_path / "news"
     folder.mkdir()
-    number = rounds(full=200, reduced=12)
+    number = rounds(full=200, reduced=6)
     stories = 2 * FAR * number
     for story in range(stories):
         text = "The river rose. The bridge held. Ada moved to Bergen. " * (1 + story % 3)
@@ -103,7 +102,6 @@ def test_kills_leave_an_intact_bank(model, rounds, tmp_path):
     documents = 0
     try:
         for _ in range(number):
-            assert ingesting.stdout is not None and ingesting.stdin is not None
             committed = int(ingesting.stdout.readline())
             if path.exists() and path.stat().st_size:
                 kept = _require_whole(path, model)
@@ -116,7 +114,6 @@ def test_kills_leave_an_intact_bank(model, rounds, tmp_path):
         assert ingesting.wait() == 0
         end.touch()
         assert reading.wait() == 0
-        assert reading.stdout is not None
         assert int(reading.stdout.read()) > 0
     finally:
         for process in (ingesting, reading):
@@ -125,7 +122,6 @@ def test_kills_leave_an_intact_bank(model, rounds, tmp_path):
     assert 0 < documents < stories
     with open_bank(model, path) as bank, open_bank(model, tmp_path / "serial.mbc") as serial:
         *_, last = ingest(model, bank, [folder])
-        assert isinstance(last, IngestFinished)
         assert (last.unchanged, last.documents) == (documents, stories - documents)
         list(ingest(model, serial, [folder]))
         assert b"".join(export(bank)) == b"".join(export(serial))
@@ -134,7 +130,6 @@ def test_kills_leave_an_intact_bank(model, rounds, tmp_path):
 def _require_whole(path, model):
     """Check that a bank is intact, with the texts of all its chunks; returns the number of its documents."""
     *_, last = verify(path)
-    assert isinstance(last, BankVerified)
     assert last.damages == 0
     with MemoryBank.open(path, read_only=True) as bank, bank.snapshot():
         found = sum((count(codes, bank.header.shape) for codes, _ in bank.blocks()), 0 * bank.counts())
@@ -147,8 +142,8 @@ def _require_whole(path, model):
 
 @pytest.mark.slow
 def test_workers_end_with_a_killed_ingest(tiny, tmp_path):
-    save_model(tiny.model(), tiny.config(), tmp_path / "model")
-    for story in range(3000):
+    save(tiny.retriever_reader(), tmp_path / "model")
+    for story in range(1000):
         (tmp_path / f"{story}.txt").write_text(f"Story {story}. The bridge held.")
     script = """
         import multiprocessing, sys, os
@@ -164,7 +159,6 @@ def test_workers_end_with_a_killed_ingest(tiny, tmp_path):
                         print(*(process.pid for process in multiprocessing.active_children()), flush=True)
     """
     ingesting = _python(script, tmp_path / "model", tmp_path / "b.mbc", tmp_path)
-    assert ingesting.stdout is not None
     readers = [int(pid) for pid in ingesting.stdout.readline().split()]
     ingesting.send_signal(signal.SIGKILL)
     ingesting.communicate()

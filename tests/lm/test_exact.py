@@ -162,21 +162,6 @@ def test_float32_products_are_exact(rows, terms, columns, seed):
     assert np.array_equal(found.numpy(), values @ weights)
 
 
-def test_tables():
-    powers = exact._exp_table()
-    assert powers[-1] == 0
-    assert (powers - 4095 * torch.exp(-(torch.arange(len(powers)).double() + 0.5) / 256)).abs().max() <= 0.5
-    sigmoid = exact._sigmoid_table().double()
-    expected = torch.sigmoid((torch.arange(len(sigmoid)).double() - 4095.5) / 256)
-    assert (sigmoid - expected).abs().max() <= 2**-24
-    cos, sin = exact._rotation_tables(64, 100_000.0, 256)
-    angles = torch.arange(256).double().unsqueeze(1) * 100_000.0 ** (-torch.arange(32).double() / 32)
-    assert (cos[:, :32] - angles.cos()).abs().max() < 2**-23
-    assert (sin[:, 32:] - angles.sin()).abs().max() < 2**-23
-    assert torch.equal(sin[:, :32], -sin[:, 32:])
-    assert torch.equal(cos[:, :32], cos[:, 32:])
-
-
 def test_quantise_by_hand():
     shape = ExactShape(layers=0, heads=1, kv_heads=1, head_dim=2, theta=10_000.0, epsilon=1e-5)
     made = quantise(shape, {"model.embed_tokens.weight": torch.tensor([[1.0, -0.5], [0.0, 2.54]]),

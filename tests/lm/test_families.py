@@ -45,10 +45,6 @@ class LoadedBase:
     weights: Any
     base: BaseLM
 
-    @property
-    def is_gpt2(self):
-        return self.base.model.config.model_type == "gpt2"
-
     def reload(self):
         return load_base(str(self.folder), weights=self.weights)
 
@@ -128,12 +124,10 @@ def test_gradients_of_prefix_and_adapter(adaptable):
         base.prompt_tokenizer.question_answer_targets(["Ada?"], ["Bergen"], question_window=9, answer_window=9),
     ).backward()
     for grown in (keys, values):
-        assert grown.grad is not None
         assert (grown.grad[0].abs().amax((1, 3)) > 0).all()  # each column of each layer
     assert adapter
     for value in adapter:
         assert value.dtype == torch.float32
-        assert value.grad is not None
         assert value.grad.abs().max() > 0
 
 
@@ -153,20 +147,7 @@ def test_saved_adapter(adaptable, tmp_path):
     assert not torch.equal(saved, without)
 
 
-def test_attention_shape(loaded):
-    base = loaded.base
-    widths = {
-        name.rpartition(".")[2]: module.out_features
-        for name, module in base.model.named_modules()
-        if name.endswith(("k_proj", "v_proj"))
-    }
-    width = base.shape.kv_heads * base.shape.head_dim
-    assert widths == ({} if loaded.is_gpt2 else {"k_proj": width, "v_proj": width})
-    assert (base.shape.dim, base.shape.layers) == (64, 3)
-
-
 def test_unknown_family_is_refused():
     with pytest.raises(ModelError, match="'bert'") as caught:
         key_value_modules(BertConfig())
-    assert caught.value.hint is not None
     assert "gpt2" in caught.value.hint

@@ -7,7 +7,7 @@ from transformers import AutoModel, AutoModelForCausalLM, AutoTokenizer
 from mbc_engine.errors import ModelError
 from mbc_engine.lm.base import load_base
 from mbc_engine.lm.encoders import load_encoder
-from mbc_engine.lm.pretrained import PACKED, base_dtype, is_packed, loading_options
+from mbc_engine.lm.pretrained import PACKED, is_packed
 
 
 def packed(module):
@@ -57,7 +57,6 @@ def test_training_after_inference(wide, weights, precision):
     for name, value in model.named_parameters():
         if value.requires_grad:
             assert value.grad is not None, name
-    assert model.shared.weight.grad is not None
     assert model.shared.weight.grad.abs().max() > 0
     with torch.no_grad():
         assert torch.equal(model(**batch).last_hidden_state, first)
@@ -97,11 +96,3 @@ def test_nf4_needs_multiples_of_64_on_a_cpu(tiny):
         with pytest.raises(ModelError, match="not a multiple of 64") as caught:
             load()
         assert "int8" in (caught.value.hint or "")
-
-
-@pytest.mark.parametrize("weights", ["float32", "bf16", *PACKED])
-def test_device_map(weights):
-    device = torch.device("cuda", 1)
-    held = loading_options(weights, device, compute_dtype=base_dtype(weights, device))
-    assert held["device_map"] == {"": device}
-    assert held["dtype"] == (torch.float32 if weights == "float32" else torch.bfloat16)

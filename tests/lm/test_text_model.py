@@ -157,7 +157,6 @@ def test_cache_cleared_by_another_thread(tiny, monkeypatch):
 
 def test_damaged_payloads(tiny, rounds):
     (payload,) = tiny.encode([PARAGRAPH])
-    assert payload is not None
     for place in range(0, len(payload) - 1, rounds(full=1, reduced=150)):  # not all bits of the last byte are needed
         damaged = payload[:place] + bytes([payload[place] ^ 0x55]) + payload[place + 1 :]
         try:
@@ -207,7 +206,6 @@ def test_range_coder_round_trip(seed, length, largest):
 def test_official_model_bytes():
     model = open_text_model()
     (payload,) = model.encode([PARAGRAPH])
-    assert payload is not None
     assert payload.hex() == "0a6391382d4296da42c3564c261626fd602f5527ae3e486cf09db63e26"
     with pytest.raises(ModelError, match="another version of the language model"):
         open_text_model("0123456789abcdef")
@@ -218,17 +216,16 @@ def test_official_model_bytes():
 @pytest.mark.parametrize("sums", [INT8, "float32"])
 def test_official_model_under_every_setting(sums):
     place = find_language_model()
-    several = [PARAGRAPH, *(f"{number}. {SENTENCES[number % len(SENTENCES)]}" for number in range(64))]
+    several = [PARAGRAPH, *(f"{number}. {SENTENCES[number % len(SENTENCES)]}" for number in range(9))]
     payloads = open_text_model().encode(several)
     model = opened(place, sums=sums)
     before = torch.get_num_threads(), torch._C._get_mkldnn_enabled()
     try:
-        for threads, mkldnn in ((1, True), (2, False), (8, True)):
+        for threads, mkldnn, batch in ((1, True, 1), (8, False, 3)):
             torch.set_num_threads(threads)
             torch._C._set_mkldnn_enabled(mkldnn)
-            assert model.encode(several[:9]) == payloads[:9]
-            for batch in (1, 2, 5):
-                assert fresh(model).decode(payloads[:batch]) == several[:batch]
+            assert model.encode(several[:5]) == payloads[:5]
+            assert fresh(model).decode(payloads[:batch]) == several[:batch]
         assert fresh(model).decode(payloads[1:]) == several[1:]
     finally:
         torch.set_num_threads(before[0])

@@ -13,7 +13,7 @@ from mbc_engine import Memory, Selection, ingest, open_bank
 from mbc_engine.answer import AskOptions
 from mbc_engine.bank import Banks
 from mbc_engine.config import ConfidenceSettings
-from mbc_engine.errors import BankError, ConfigError, ModelError, ModelMismatch
+from mbc_engine.errors import BankError, ConfigError, ModelError
 from mbc_engine.ingestion.run import ingest_stream
 from mbc_engine.paper.mbc import MBC
 from mbc_engine.paper.memories import BankMemory
@@ -38,13 +38,6 @@ def test_selection_without_documents(either, remember, folder):
         with pytest.raises(BankError, match=r"No document in .* matches") as refused:
             memory.ask(["Who won?"], selection=selection)
         assert "--only" in str(refused.value.hint)
-
-
-def test_bank_of_another_model(tiny, tmp_path):
-    model, other = tiny.model(), tiny.model()
-    other.codebook.books.data.add_(1)
-    with open_bank(model, tmp_path / "b.mbc") as bank, pytest.raises(ModelMismatch, match="was written by model"):
-        Memory(bank, other).open()
 
 
 @pytest.mark.parametrize("wrong", [{"sources": -1}, {"beams": 0}, {"max_new_tokens": 0}, {"min_confidence": 1.5}])
@@ -105,21 +98,6 @@ def test_encoders_of_different_width(tiny, remember, folder):
     model = tiny.model("gpt2", "t5", f"model.questions.name={tiny.encoders['bert']}")
     (answer,) = remember(model, folder).ask(["Who won?"])
     assert answer.sources[0].sentence in Path(answer.sources[0].path).read_text()
-
-
-def test_selected_documents_answer_like_a_bank_of_them(tiny, folder, tmp_path):
-    model = tiny.model(*ROUTING)
-    with open_bank(model, tmp_path / "b.mbc") as bank, open_bank(model, tmp_path / "part.mbc") as part:
-        list(ingest(model, bank, [folder]))
-        list(ingest(model, part, [folder / "1.txt", folder / "3.txt"]))
-        for mode in ("flat", "routed:1", "hierarchical:2"):
-            options = {"read_mode": mode, "sources": 4}
-            (chosen,) = Memory(bank, model).ask(["Who won?"], selection=Selection(only=("1.txt", "3.*")), **options)
-            (alone,) = Memory(part, model).ask(["Who won?"], **options)
-            assert {Path(source.path).name for source in chosen.sources} == {"1.txt", "3.txt"}
-            assert (chosen.text, chosen.gain) == (alone.text, pytest.approx(alone.gain, abs=1e-4))
-            shares = [{source.path: source.share for source in answer.sources} for answer in (chosen, alone)]
-            assert shares[0] == pytest.approx(shares[1], rel=1e-3)
 
 
 def test_whole_bank_is_prepared_once(either, folder, tmp_path, monkeypatch):

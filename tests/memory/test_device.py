@@ -119,7 +119,6 @@ def test_memorising_and_asking_are_the_same_on_a_gpu(models, tmp_path):
             for mode in ("flat", "hierarchical:2", "routed:2"):
                 for reply in memory.ask(questions, read_mode=mode, with_codes=True, beams=2, max_new_tokens=3):
                     yield reply.text, reply.gain, [replace(own, bank="") for own in reply.sources]
-                    assert reply.codes is not None
                     yield from reply.codes.ravel().tolist()
             pieces: list[str] = []
             yield memory.ask(questions[:1], on_token=pieces.append, max_new_tokens=3)[0].text, pieces

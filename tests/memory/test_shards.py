@@ -2,6 +2,7 @@
 
 from contextlib import suppress
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -38,7 +39,7 @@ def model(tiny):
 
 @pytest.fixture(scope="module")
 def paths(model, tmp_path_factory):
-    """Three banks, and one that holds the same documents in the same order."""
+    """Three banks."""
     folder, texts = (
         tmp_path_factory.mktemp("banks"),
         ("Ada moved to Haifa.", "An amber light, a harbour.", "Irene left."),
@@ -48,12 +49,9 @@ def paths(model, tmp_path_factory):
         for number in range(5):
             text = f"{texts[number % 3]} Story {bank}{number}.\n" * (1 + number)
             (folder / bank / f"2021-03-{number + 10}-{number}.txt").write_text(text)
-    names = {"0": ["0"], "1": ["1"], "2": ["2"], "all": ["0", "1", "2"]}
-    for name, parts in names.items():
-        with open_bank(model, folder / f"{name}.mbc") as bank:
-            for part in parts:
-                list(ingest(model, bank, [folder / part]))
-    return [folder / f"{name}.mbc" for name in names]
+        with open_bank(model, folder / f"{bank}.mbc") as made:
+            list(ingest(model, made, [folder / bank]))
+    return [folder / f"{bank}.mbc" for bank in ("0", "1", "2")]
 
 
 def on_cluster(path):
@@ -70,43 +68,31 @@ def results(memory, **options):
     return [(answer.text, answer.confidence, answer.totals, answer.missing_banks) for answer in answers], found
 
 
-def rounded(found):
-    return [[replace(source, share=round(source.share, 6)) for source in sources] for sources in found]
-
-
-@pytest.mark.parametrize("options", OPTIONS)
-def test_answers_are_those_of_one_process(model, paths, options):
+def test_answers_are_those_of_one_process(model, paths):
     with (
         Memory([on_cluster(paths[0]), paths[1], on_cluster(paths[2])], model) as memory,
-        Memory(paths[:3], model) as here,
+        Memory(paths, model) as here,
     ):
-        assert results(memory, **options) == results(here, **options)
+        for options in OPTIONS:
+            assert results(memory, **options) == results(here, **options)
         assert memory.info()[1] == here.info()[1]
         (source,) = memory.search(["Irene left. Story 22."], top=1)[0]
     assert source.bank in map(str, (on_cluster(paths[0]), paths[1], on_cluster(paths[2])))
 
 
-def test_answers_are_those_of_one_bank(model, paths):
-    with Memory(list(map(on_cluster, paths[:3])), model) as memory, Memory(paths[3], model) as one:
-        (answers, found), (expected, found_in_one) = results(memory), results(one)
-    assert [answer[0] for answer in answers] == [answer[0] for answer in expected]
-    assert rounded(found) == rounded(found_in_one)  # blocks, whose weights are summed, begin elsewhere
-
-
-@pytest.mark.parametrize("read_mode", ["flat", "hierarchical:2", "routed:2"])
-def test_models_of_the_papers_method(tiny, tmp_path, read_mode):
+def test_models_of_the_papers_method(tiny, tmp_path):
     model, banks = tiny.model("gpt2", "bert", "model.routing=true"), [tmp_path / "a.mbc", tmp_path / "b.mbc"]
     for number, path in enumerate(banks):
         (tmp_path / f"{number}.txt").write_text(f"Ada won race {number}. " * 30)
         with open_bank(model, path) as bank:
             list(ingest(model, bank, [tmp_path / f"{number}.txt"]))
     with Memory(list(map(on_cluster, banks)), model) as memory, Memory(banks, model) as here:
-        for options in ({}, {"selection": Selection(half_life=30.0)}):
+        for read_mode, options in product(("flat", "hierarchical:2", "routed:2"), OPTIONS[::2]):
             assert results(memory, read_mode=read_mode, **options) == results(here, read_mode=read_mode, **options)
 
 
 def test_the_rest_answers_if_an_actor_ends(model, paths):
-    shards = Shards(list(map(on_cluster, paths[:3])))
+    shards = Shards(list(map(on_cluster, paths)))
     with shards, Memory(shards, model) as memory, Memory([paths[0], paths[2]], model) as rest:
         memory.ask(QUESTIONS)
         ray.kill(shards._actors[str(on_cluster(paths[1]))])

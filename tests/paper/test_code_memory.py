@@ -1,7 +1,6 @@
 """Codes in a bank against the same codes in memory, whole and in part, however the bank is cut into blocks."""
 
 import math
-from datetime import date, timedelta
 
 import numpy as np
 import pytest
@@ -13,7 +12,7 @@ from mbc_engine.bank import Selection
 from mbc_engine.errors import ModelError
 from mbc_engine.paper.memories import BankMemory, CodeMemory
 from mbc_engine.paper.reads import read
-from tests.paper.conftest import MODES, modes_of
+from tests.paper.conftest import modes_of
 
 pytestmark = pytest.mark.usefixtures("small_blocks")
 
@@ -97,39 +96,6 @@ def test_selection_reads_as_a_smaller_bank(small, lengths, kept, levels, exclude
             assert_same(*readings, named(whole), named(part))
 
 
-DAYS = [date(2024, 1, 1) + timedelta(30 * number) for number in range(10)]
-
-
-@pytest.mark.parametrize(
-    ("selection", "kept"),
-    [
-        (Selection(since=DAYS[4]), range(4, 10)),
-        (Selection(as_of=DAYS[4]), range(5)),
-        (Selection(since=DAYS[2], as_of=DAYS[7]), range(2, 8)),
-        (Selection(since=DAYS[2], only=("/1", "/3", "/9")), [3, 9]),
-        (Selection(as_of=DAYS[7], exclude=("/1", "/3", "/9")), [0, 2, 4, 5, 6, 7]),
-        (Selection(since=DAYS[1], only=("/[1-5]",), exclude=("/3",)), [1, 2, 4, 5]),
-        (Selection(since=DAYS[9] + timedelta(1)), []),
-        (Selection(as_of=DAYS[9], half_life=1e12), range(10)),
-    ],
-)
-def test_dates_and_names_read_as_a_smaller_bank(small, selection, kept):
-    codebook, lengths = small.codebook(per_position=True), np.array([1, 2] * 5 + [2])
-    reader, question, codes = small.reader(codebook, routed=True), small.question(), small.codes(17)
-    dates = [*(day.isoformat() for day in DAYS), None]  # the last bears none
-    with (
-        small.bank(codebook, codes, lengths, dates=dates) as whole,
-        subset(small, codebook, codes, lengths, list(kept)) as part,
-    ):
-        for mode in MODES:
-            readings = [
-                read(mode, reader, question, memory, top=20)
-                for memory in (BankMemory(whole, codebook, selection), BankMemory(part, codebook))
-            ]
-            assert_same(*readings, named(whole), named(part))
-
-
-# The last: half-lives of a day, a year after the last document. What matters is how much older one is than another.
 @pytest.mark.parametrize("mode", ["flat", "routed"])
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 def test_diverged_model(small, mode, value):

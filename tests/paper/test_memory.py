@@ -117,7 +117,6 @@ def test_residual_codes_are_not_read_flat(small):
 @pytest.mark.parametrize("per_position", [False, True])
 def test_table_scores_equal_dense_products(small, levels, per_position):
     codebook, router = small.codebook(levels=levels, per_position=per_position), small.reader(routed=True).router
-    assert router is not None
     codes, question = small.codes(7, levels), small.question(2)
     vectors = small.dense(codebook, codes)
     by_hand = torch.zeros(2, 7)
@@ -132,7 +131,6 @@ def test_table_scores_equal_dense_products(small, levels, per_position):
 def test_routed_read_equals_a_loop(small, lengths, levels, per_position, count):
     codebook = small.codebook(levels=levels, per_position=per_position)
     reader, question = small.reader(codebook, routed=True, documents=count), small.question(3)
-    assert reader.router is not None
     codes, own = small.codes(sum(lengths), levels), np.array(lengths)
     reading = read("routed", reader, question, CodeMemory(codes, codebook, own), top=4)
     vectors, document_of = small.dense(codebook, codes), small.documents(own)

@@ -20,7 +20,7 @@ from mbc_engine.events import (
     TrainStep,
 )
 from mbc_engine.runs import event_log
-from mbc_engine.runs.event_log import EventFollower, EventLog, LogUpdate, parse_line, read_events
+from mbc_engine.runs.event_log import EventFollower, EventLog, LogUpdate, read_events
 
 STEP = TrainStep(3, 0, 1.5, 1.0, 0.25, 0.0, 0.25, None, 17.5, 2, 0.9, 1e-05, 12.5)
 SOME = [
@@ -37,7 +37,10 @@ INVALID_LINES = (
     '{"time": 1, "event": ["QuantisationStarted"]}',
     '{"time": 1, "step": 1}',
     '{"event": "QuantisationStarted", "step": 1, "vectors": 2}',
-    *(f'{{"time": {time}, "event": "QuantisationStarted", "step": 1, "vectors": 2}}' for time in ("null", "1e300", -1)),
+    *(
+        f'{{"time": {time}, "event": "QuantisationStarted", "step": 1, "vectors": 2}}'
+        for time in ("null", "1e300", -1, "NaN", "1" * 400)
+    ),
     '{"time": 1, "event": "QuantisationStarted", "step": 1}',
     *(
         f'{{"time": 1, "event": "QuantisationStarted", "step": 1, "vectors": {value}}}'
@@ -113,12 +116,6 @@ def test_invalid_line_is_an_error(path, line):
     assert next(events) == QuantisationStarted(1, 2)
     with pytest.raises(DataError, match="line 2 is not an event"):
         next(events)
-
-
-@pytest.mark.parametrize("time", ["NaN", "1" * 400])
-def test_invalid_time_is_an_error(time):
-    with pytest.raises(ValueError):
-        parse_line(f'{{"time": {time}, "event": "QuantisationStarted", "step": 3, "vectors": 7}}'.encode())
 
 
 def test_follower_skips_invalid_lines(path):

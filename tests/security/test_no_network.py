@@ -25,6 +25,7 @@ def environment(tmp_path):
     kept = {name: value for name, value in os.environ.items() if name not in ONLINE and not name.startswith("XDG_")}
     path = os.pathsep.join([str(GUARD), *filter(None, sys.path)])
     own = {"HOME": str(tmp_path), "PYTHONPATH": path, "SEEN_NETWORK": str(tmp_path / "seen"), "TERM": "xterm-256color"}
+    own["MBC_READER"] = "small"  # which opens faster
     return {**kept, **own}
 
 

@@ -50,3 +50,8 @@ def reason(read: Read) -> Callable[[str, Written], str]:
         return item.reason
 
     return reason
+
+
+def sections(document: Document) -> list[tuple[str, str]]:
+    """The first line of each section, and its context."""
+    return [(document.text[section.start :].split("\n")[0].strip(), section.context) for section in document.sections]

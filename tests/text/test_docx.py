@@ -3,7 +3,6 @@
 import io
 import re
 import zipfile
-from collections.abc import Callable
 from datetime import UTC, datetime
 
 import pytest
@@ -11,10 +10,7 @@ from docx import Document as WordDocument
 from docx.oxml import parse_xml
 from docx.oxml.ns import nsdecls
 
-from mbc_engine.text import Document
-
-ReadOne = Callable[[str, bytes], Document]
-Reason = Callable[[str, bytes], str]
+from tests.text.conftest import sections
 
 
 def docx(*blocks, modified=None, body=""):
@@ -207,7 +203,7 @@ def test_headings_and_captions(read_one):
     )
     document = read_one("a.docx", docx(body=body))
     assert document.title == "The report"
-    assert [(document.text[start:].split("\n")[0], context) for start, context in document.sections] == [
+    assert sections(document) == [
         ("One", "One"),
         ("Deep", "One > Deep"),
         ("a: c; b: d", "One > Deep > Table 1: Letters"),

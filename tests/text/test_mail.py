@@ -2,17 +2,13 @@
 
 import struct
 import sys
-from collections.abc import Callable
 from datetime import UTC, datetime
 from email.message import EmailMessage
 
 import pytest
 
-from mbc_engine.text import Document, Skipped
+from mbc_engine.text import Document
 from tests.archives import zipped
-
-ReadOne = Callable[[str, bytes | str], Document]
-Read = Callable[[str, bytes | str], list[Document | Skipped]]
 
 
 def message(body="The boat is sold.", *, html="", **headers):
@@ -54,8 +50,6 @@ def test_attachments(read):
     written.add_attachment(b"Name,Cost\nboat,7\n", maintype="text", subtype="csv", filename="costs.csv")
     written.add_attachment(b"\x89PNG\r\n\x1a\n\0\0", maintype="image", subtype="png", filename="a.png")
     own, attached = read("letter", bytes(written))
-    assert isinstance(own, Document)
-    assert isinstance(attached, Document)
     assert own.text.endswith("Subject: S\nAttachment: costs.csv\nAttachment: a.png\n\nThe boat is sold.")
     assert own.losses == ("1 attachment",)
     assert attached.part == "attachment 1: costs.csv"
@@ -71,8 +65,6 @@ def test_mailbox(read):
     )
     for name in ("a.mbox", "Inbox"):
         one, two = read(name, box + b"From b@x.org Wed May 15 10:00:00 2024\nSubject: x\n\nlast")[:2]
-        assert isinstance(one, Document)
-        assert isinstance(two, Document)
         assert (one.part, one.title, one.date) == ("message 1", "One", "2024-05-14")
         assert two.text.partition("\n\n")[2] == "No!\n\n> Only here.\nFrom here"
 
@@ -81,26 +73,9 @@ def test_mailbox_dates_and_long_messages(read, monkeypatch):
     monkeypatch.setattr("mbc_engine.text.formats.mail.MOST_BYTES", 1 << 20)
     head = "From a@x.org Tue May 14 10:00:00 2024\nSubject: s\n\n"
     one, two, three = read("a.mbox", f"{head}a\n\n{head}{'long ' * 300_000}\n\n{head}c")
-    assert isinstance(one, Document)
     assert one.date == "2024-05-14"
-    assert isinstance(two, Skipped)
     assert (two.source.rpartition("#")[2], two.reason) == ("2", "is larger than 1 MB")
     assert isinstance(three, Document)
-
-
-@pytest.mark.timeout(60)
-@pytest.mark.parametrize(
-    "data",
-    [
-        "Content-Type: multipart/mixed; boundary=b\n\n" + "--b\nContent-Type: multipart/mixed; boundary=b\n\n" * 3000,
-        "Content-Type: message/rfc822\n\n" * 3000,
-        "Subject: " + "=?utf-8?q?" * 20_000 + "\n\nx",
-        "From: " + "<(" * 5000 + "\n\nx",
-        "Content-Type: text/plain; charset=rot13\n\nx",
-    ],
-)
-def test_hostile_mail(read, data):
-    assert len(read("a.eml", data)) >= 1
 
 
 @pytest.mark.parametrize(
@@ -160,7 +135,6 @@ def test_book(read_one, read):
     assert (document.title, document.date) == ("The Salt Road", "2019-03-01")
     assert document.sections[0] == (document.text.index("The salt got"), "The ford")
     (skipped,) = read("a.epub", epub(**{"META-INF/encryption.xml": "<e URI='OEBPS/text/a.xhtml'/>"}))
-    assert isinstance(skipped, Skipped)
     assert skipped.reason == "is copy-protected"
 
 
@@ -238,8 +212,6 @@ def test_outlook(read, monkeypatch):
     table = properties("__attach_version1.0_#00000000/", 8, x3707="fees.csv", x3701=b"name,fee\nKari,120\n", x3705=1)
     data = compound(message | to | table)
     document, attached = read("a.msg", data)
-    assert isinstance(document, Document)
-    assert isinstance(attached, Document)
     assert document.text == (
         'From: Jørgen Strøm <j@vik.example>\nTo: "Moe, Anne" <a@vik.example>\nDate: Tue, 07 May 2024 09:12:00 +0000\n'
         "Subject: Keys\nAttachment: fees.csv\n\nThey hang in the shed."
@@ -247,5 +219,4 @@ def test_outlook(read, monkeypatch):
     assert (document.title, document.date, attached.text) == ("Keys", "2024-05-07", "name: Kari; fee: 120")
     monkeypatch.setitem(sys.modules, "oxmsg", None)
     (skipped,) = read("b", data)
-    assert isinstance(skipped, Skipped)
     assert skipped.reason.endswith("or install mbc[outlook] to read it")

@@ -1,13 +1,9 @@
 """Markdown: front matter, links, tasks, tables, code, comments, headings and lines."""
 
-from collections.abc import Callable
-
 import pytest
 
-from mbc_engine.text import Document
 from mbc_engine.text.formats import markdown
-
-ReadOne = Callable[[str, bytes | str], Document]
+from tests.text.conftest import sections
 
 
 @pytest.mark.parametrize(
@@ -86,9 +82,7 @@ def test_headings_and_lines(read_one, monkeypatch):
     monkeypatch.setattr(markdown, "_STRETCH", 20)
     page = "---\na: b\n---\nText\n\n# Orion *x*\n## Cost\n```sh\n# no heading\n\n\n```\n| a | b |\n|--|--|\n| 1 | 2 |\n\nLate\n===\nend"
     document = read_one("a.md", page)
-    assert [(document.text[section.start :].split("\n")[0], section.context) for section in document.sections] == [
-        *(("Orion x", "Orion x"), ("Cost", "Orion x > Cost"), ("Late", "Late"))
-    ]
+    assert sections(document) == [*(("Orion x", "Orion x"), ("Cost", "Orion x > Cost"), ("Late", "Late"))]
     lines = {}
     for place, following in zip(document.places, [*document.places[1:], None], strict=True):
         shown = document.text[place.start : following and following.start].split("\n")
@@ -105,20 +99,3 @@ def test_headings_and_lines(read_one, monkeypatch):
         "Late": 17,
         "end": 19,
     }
-
-
-@pytest.mark.timeout(60)
-@pytest.mark.parametrize(
-    "page",
-    [
-        "<!--" * 200_000,
-        "---\na: b\n" + "x\n" * 50_000,
-        "[" * 20_000,
-        "![[" * 5_000,
-        "<a " * 5_000,
-        "# a\n" * 5_000,
-        "`" * 9_000,
-    ],
-)
-def test_hostile_pages(read, page):
-    assert all(isinstance(item, Document) for item in read("a.md", page))

@@ -1,17 +1,8 @@
 """LaTeX, reStructuredText, Org and source code: their text, and the headings or definitions around it."""
 
-from collections.abc import Callable
-
 import pytest
 
-from mbc_engine.text import Document
-
-ReadOne = Callable[[str, bytes | str], Document]
-
-
-def sections(document):
-    """The first line of each section, and its context."""
-    return [(document.text[section.start :].split("\n")[0].strip(), section.context) for section in document.sections]
+from tests.text.conftest import sections
 
 
 def test_latex(read_one):
@@ -47,14 +38,6 @@ def test_plain_text(read_one, read):
     assert read_one("a.txt", "A TITLE\n\nText.").sections == ()
     (first, *_, last) = read("a.txt", "FIRST\n\na\n\nLAST\n\n" + "words and words.\n" * 5000)
     assert (sections(first)[-1], last.sections[0]) == (("LAST", "LAST"), (0, "LAST"))
-
-
-@pytest.mark.timeout(60)
-@pytest.mark.parametrize(
-    "text", [r"\textbf{", r"\begin{tabular}", r"\section{", r"$$", r"\[", r"\item[", "%", r"\begin{equation}"]
-)
-def test_hostile_latex(read, text):
-    assert len(read("a.tex", text * 4_000)) >= 1
 
 
 def test_manual_page(read_one):
@@ -157,9 +140,3 @@ def test_code(read_one, text, expected):
     document = read_one("a.py", text)
     assert document.text == text
     assert sections(document) == expected
-
-
-@pytest.mark.timeout(60)
-@pytest.mark.parametrize("text", ["a " * 200, "def " * 70, "(" * 299, "a:" * 149 + "("])
-def test_hostile_code(read, text):
-    assert read("a.c", f"{text}\n{{\n" * 2_000)

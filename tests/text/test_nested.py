@@ -1,23 +1,15 @@
 """JSON, notebooks, settings and XML: values with their paths, chats, and rows."""
 
 import json
-from collections.abc import Callable
 
 import pytest
 
-from mbc_engine.text import Document, Skipped
-
-Read = Callable[[str, bytes | str], list[Document | Skipped]]
-ReadOne = Callable[[str, bytes | str], Document]
+from mbc_engine.text import Document
+from tests.text.conftest import sections
 
 
 def texts(items):
     return [(item.part, item.text) if isinstance(item, Document) else ("", item.reason) for item in items]
-
-
-def contexts(document):
-    """The first line of each section, and its context."""
-    return [(document.text[start:].split("\n")[0].strip(), context) for start, context in document.sections]
 
 
 def test_array_of_objects(read):
@@ -38,9 +30,7 @@ def test_object_with_tables(read):
         ("in.pumps, row 1", "id: 1; bar: 4.2"),
         ("in.pumps, row 2", "id: 2; bar: true"),
     ]
-    assert isinstance(whole, Document)
-    assert isinstance(first, Document)
-    assert (whole.title, contexts(whole)) == ("Mill", [("owner.city: Oslo", "owner"), ("tags: a, b", "tags")])
+    assert (whole.title, sections(whole)) == ("Mill", [("owner.city: Oslo", "owner"), ("tags: a, b", "tags")])
     assert [section.context for section in first.sections] == ["Mill > in.pumps"]
 
 
@@ -84,7 +74,7 @@ def test_yaml(read_one):
     written = "# The mill\nretries: 7\nserver:\n  host: mill.example\n  ports:\n    - 80\nusers:\n  - name: Ada\n"
     document = read_one("a.yaml", written)
     assert document.text == written
-    assert contexts(document) == [
+    assert sections(document) == [
         ("host: mill.example", "server"),
         ("- 80", "server > ports"),
         ("users:", ""),
@@ -94,7 +84,7 @@ def test_yaml(read_one):
 
 def test_ini(read_one):
     document = read_one("a.toml", 'title = "x"\n[server.db]\nhost = "h"\n')
-    assert contexts(document) == [("[server.db]", "server.db")]
+    assert sections(document) == [("[server.db]", "server.db")]
 
 
 def test_xml(read):

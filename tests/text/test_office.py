@@ -1,15 +1,8 @@
 """PowerPoint, OpenDocument and Rich Text: what stands in them, in order, and damaged or hostile files."""
 
-from collections.abc import Callable
-
 import pytest
 
-from mbc_engine.text import Document, Skipped
 from tests.archives import zipped
-
-ReadOne = Callable[[str, bytes | str], Document]
-Read = Callable[[str, bytes | str], list[Document | Skipped]]
-
 
 OFFICE = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
 DRAWING = "http://schemas.openxmlformats.org/drawingml/2006"
@@ -170,19 +163,9 @@ def test_rich_text(read_one):
     assert [section.context for section in document.sections] == ["Wheel", ""]
 
 
-@pytest.mark.timeout(60)
-@pytest.mark.parametrize(
-    "inner",
-    ["{" * 100_000, "}" * 100_000, r"\cell" * 100_000, r"\u-5" * 100_000, r"\bin999999999 ", r"{\footnote " * 900],
-)
-def test_hostile_rich_text(read, inner):
-    assert read("a.rtf", rf"{{\rtf1 {inner}")
-
-
 @pytest.mark.parametrize("name", ["content.xml", "ppt/slides/a.xml"])
 def test_bombs(read, monkeypatch, name):
     data = zipped(pptx() | {"ppt/slides/a.xml": " " * 2_000_000}) if "ppt" in name else odf(" " * 2_000_000)
     monkeypatch.setattr("mbc_engine.text.formats.archives.MOST_XML_BYTES", 1 << 20)
     (item,) = read("a", data)
-    assert isinstance(item, Skipped)
     assert item.reason == "is too large when unpacked"

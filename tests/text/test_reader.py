@@ -8,16 +8,12 @@ import lzma
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from mbc_engine.text import Document, Skipped, read_document, read_file, read_stream
 from tests.archives import zipped
-
-ReadOne = Callable[[str, bytes | str], Document]
-Read = Callable[[str, bytes | str], list[Document | Skipped]]
 
 
 def test_document_fields(tmp_path):
@@ -116,7 +112,6 @@ def test_dates(write, written, day):
     path = write("a.md", f"---\ntitle: t\ndate: {written}\n---\ntext")
     os.utime(path, (0, 86_400))
     (document,) = read_file(path)
-    assert isinstance(document, Document)
     assert document.date == day
 
 
@@ -152,7 +147,6 @@ def old_office(stream):
 def test_unreadable_files(write, name, data, reason):
     path = write(name, data)
     (skipped,) = read_file(path)
-    assert isinstance(skipped, Skipped)
     assert skipped.reason == reason
     skipped.source.encode()
     assert read_document(str(path)) is None
@@ -218,7 +212,6 @@ def test_damaged_compression(read, suffix):
     )
     packed = {".gz": gzip.compress, ".xz": lzma.compress}[suffix](rows.encode())
     *good, last = read(f"a.jsonl{suffix}", packed[: len(packed) // 2])
-    assert isinstance(last, Skipped)
     assert last.source.endswith(f"a.jsonl{suffix}")
     assert last.reason.startswith("is damaged: ")
     texts = [item.text for item in good if isinstance(item, Document)]
@@ -237,7 +230,6 @@ def test_read_document(write):
 def test_stream():
     stream = io.BytesIO(b"piped text")
     (document,) = read_stream(stream)
-    assert isinstance(document, Document)
     assert document.source == "stdin:" + hashlib.sha256(b"text\0piped text").hexdigest()[:12]
     assert (document.part, document.text, document.date) == ("", "piped text", None)
     assert not stream.closed

@@ -63,6 +63,55 @@ def require_sound(path):
         assert isinstance(item, Document) or item.reason.isprintable()
 
 
+MIXED = "multipart/mixed; boundary=b\n\n"
+HOSTILE = {
+    "a.html": [
+        "text" + piece * 25_000
+        for piece in ("<div>", "<a ", "<!--", "<![", "<a b='", "<p><b>", "&", "</", "<td>", "<meta ", "<title>")
+    ],
+    "a.md": [
+        *(
+            "<!--" * 200_000,
+            "---\na: b\n" + "x\n" * 50_000,
+            "[" * 20_000,
+            "![[" * 5_000,
+            "<a " * 5_000,
+            "# a\n" * 5_000,
+        ),
+        "`" * 9_000,
+    ],
+    "a.tex": [
+        text * 3_000
+        for text in (r"\textbf{", r"\begin{tabular}", r"\section{", "$$", r"\[", r"\item[", "%", r"\begin{equation}")
+    ],
+    "a.c": [f"{text}\n{{\n" * 2_000 for text in ("a " * 200, "def " * 70, "(" * 299, "a:" * 149 + "(")],
+    "a.rtf": [
+        rf"{{\rtf1 {inner}"
+        for inner in (
+            *("{" * 90_000, "}" * 90_000, r"\cell" * 90_000, r"\u-5" * 90_000),
+            r"\bin999999999 ",
+            r"{\footnote " * 900,
+        )
+    ],
+    "a.eml": [
+        *(f"Content-Type: {MIXED}" + f"--b\nContent-Type: {MIXED}" * 3000, "Content-Type: message/rfc822\n\n" * 3000),
+        *("Subject: " + "=?utf-8?q?" * 20_000 + "\n\nx", "From: " + "<(" * 5000 + "\n\nx"),
+        "Content-Type: text/plain; charset=rot13\n\nx",
+    ],
+    "a.csv": ['h,i,j\na,"b\n' + 'c","d\n' * 10_000],
+}
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    ("name", "data"), [(name, data) for name in HOSTILE for data in HOSTILE[name]], ids=lambda value: value[:20]
+)
+def test_hostile_files(read, name, data):
+    """Each takes linear time, and gives no more than it has."""
+    items = read(name, data)
+    assert 1 <= len(items) <= 1 + (data.count("\n") if name == "a.csv" else len(data) // 32_000)
+
+
 WORDS = st.sampled_from(
     [b"text", b"id", b'"', b"'", b",", b";", b"\t", b"{", b"}", b"[", b"]", b":", b"null", b"1e999", b"\\ud800", b"\n", b"\r",
      b"<p>", b"</p>", b"<td>", b"<pre>", b"<!--", b"-->", b"<title>", b"<script", b"&#0;", b"&amp", b"=", b"/>", b"---\n",

@@ -99,10 +99,6 @@ async def serving(home: Path) -> AsyncIterator[Callable[..., Running]]:
             await asyncio.wait_for(asyncio.wrap_future(service.close()), PATIENCE)
 
 
-Serving = Callable[..., Running]
-Start = Callable[..., "Process"]
-
-
 @dataclass
 class Process:
     """A server in its own process."""
@@ -154,7 +150,6 @@ def starting(model: Path, folder: Path) -> Iterator[Callable[..., Process]]:
             text=True,
         )
         processes.append(process)
-        assert process.stdout is not None
         url = process.stdout.readline().strip()
         assert url.startswith("http"), process.communicate()[1]
         return Process(process, url, folder)

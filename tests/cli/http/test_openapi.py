@@ -13,6 +13,7 @@ WITHOUT_PARAMETERS = ("GET /v1/models", "GET /v1/bank", "GET /health")
 
 
 @pytest.mark.slow
+@pytest.mark.xdist_group("server")
 @pytest.mark.parametrize("route", ROUTES)
 @pytest.mark.parametrize("mode", ["positive", "negative"])
 def test_generated_requests(shared_server, rounds, route, mode):

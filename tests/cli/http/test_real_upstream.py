@@ -23,6 +23,7 @@ FEW = 12
 
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.xdist_group("upstream"),
     pytest.mark.skipif(which("transformers") is None, reason="the command transformers is not installed"),
 ]
 

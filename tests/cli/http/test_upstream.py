@@ -156,7 +156,6 @@ async def test_a_conversation_becomes_one_document(serving, real_memory):
     assert names() == [name]
     (id,) = running.documents.folder.ids()
     document = running.documents.folder.read(id)
-    assert document is not None
     assert document.text == "User: I am Ada.\n\nAssistant: Hello.\n\nUser: Where am I?\n\nAssistant: In Aalen."
     assert len((await converse(running, "Who is Ada?")).json()["sources"]) == 1
 

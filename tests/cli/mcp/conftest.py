@@ -12,8 +12,6 @@ from mcp_types import CallToolResult
 from mbc_cli.mcp import MemoryServer, allowed_folders
 from tests.cli.stub_memory import StubMemory
 
-Serving = Callable[..., Any]
-
 
 @pytest.fixture
 def stub(home: Path) -> StubMemory:
@@ -23,7 +21,7 @@ def stub(home: Path) -> StubMemory:
 
 
 @pytest.fixture
-def serving(stub: StubMemory) -> Serving:
+def serving(stub: StubMemory) -> Callable[..., Any]:
     """Clients of servers in this process, of the stub unless another memory is given."""
 
     @asynccontextmanager

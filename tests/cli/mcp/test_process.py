@@ -36,12 +36,10 @@ class Process(subprocess.Popen[bytes]):
 
     def send(self, number, method, **params):
         message = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
-        assert self.stdin is not None
         self.stdin.write(json.dumps(message).encode() + b"\n")
 
     def receive(self):
         """The next line, as JSON."""
-        assert self.stdout is not None
         assert select.select([self.stdout], [], [], PATIENCE)[0], "the server says nothing"
         return json.loads(self.stdout.readline())
 

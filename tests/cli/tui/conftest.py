@@ -3,7 +3,6 @@
 import asyncio
 import subprocess
 import time
-from collections.abc import Awaitable, Callable
 
 import pytest
 
@@ -29,8 +28,6 @@ STEP = TrainStep(
     learning_rate=1e-3,
     examples_per_second=50.0,
 )
-
-Until = Callable[[Callable[[], object]], Awaitable[None]]
 
 
 @pytest.fixture

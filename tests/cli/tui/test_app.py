@@ -12,7 +12,6 @@ from mbc_cli.tui.state import DashboardOptions
 from mbc_cli.tui.views.ask import AskView
 from mbc_cli.tui.views.codes import CodesView
 from mbc_cli.tui.views.documents import DocumentsView
-from mbc_cli.tui.views.ingest import IngestView
 from mbc_cli.tui.widgets.heat_map import HeatMap
 from mbc_cli.tui.widgets.table import RowTable
 from mbc_engine.bank import CodeShape, MemoryBank, ModelSignature, StoredDocument
@@ -39,18 +38,6 @@ async def test_views_of_own_models_are_one_level_down(options, bank, until, scre
     app = Dashboard(options)
     async with app.run_test(size=(80, 24)):
         await until(lambda: tabs()[-1] == "Train")
-
-
-@pytest.mark.slow
-async def test_keys_in_an_overlay(options, until, screen):
-    app = Dashboard(options, IngestView.NAME)
-    async with app.run_test(size=(160, 45)) as pilot:
-        await pilot.pause()
-        await pilot.press("question_mark")
-        await until(lambda: "Parent folder" in screen(app) and "documents whose" in screen(app))
-        assert screen(app).index("Go to") < screen(app).index("Quit") < screen(app).index("Refresh")
-        await pilot.press("escape")
-        await until(lambda: not app.screen.is_modal)
 
 
 @pytest.mark.usefixtures("few_views")

@@ -22,7 +22,6 @@ def start(home):
         command = [sys.executable, "-c", f"{first}; {_RUN}", "tui", "--bank", str(home / "none.mbc")]
         pipe = subprocess.PIPE
         process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, env={**os.environ, **_PAGE})
-        assert process.stdout is not None
         drawn = b""
         while b"Overview" not in drawn and (more := os.read(process.stdout.fileno(), 4096)):
             drawn += more

@@ -76,12 +76,7 @@ async def test_open_bank_from_palette(options, make_bank, record, until, screen)
         await until(lambda: "Switch to another bank" in screen(app))
         await pilot.press("down", "enter")
         await until(lambda: app.screen.query("#path"))
-        for typed, why in (
-            (str(options.bank), "no such file"),
-            (str(options.bank.parent), "is not a bank"),
-            ("~nobody-has-this-name/a", "could not determine home"),
-            ("a" * 300, "file name too long"),
-        ):
+        for typed, why in ((str(options.bank.parent), "is not a bank"), ("a" * 300, "file name too long")):
             app.screen.query_one("#path", Input).value = typed
             await pilot.press("enter")
             await until(lambda why=why: why in str(app.screen.query_one("#words", Static).content))

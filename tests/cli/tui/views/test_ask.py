@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 from textual import events
-from textual.content import Content
 from textual.widgets import Select, Static, TextArea
 
 from mbc_cli.config import add_question, question_history, read_questions
@@ -76,7 +75,6 @@ async def test_answer_with_sources_and_codes(app, bank, says, until, size, scree
         cited = [citation.source for citation in app.query(Citation)]
         assert {Path(source.path).name for source in cited} == {"ada.txt", "bruno.md"}
         assert sum(source.share for source in cited) == pytest.approx(1)
-        assert app.state.codes_read is not None
         assert app.state.codes_read.sum() == pytest.approx(1)
         await until(lambda: "codes read" in screen(app))
         assert app.query_one("#aside").has_class("-open") == is_wide
@@ -142,7 +140,6 @@ async def test_sentence_is_underlined(app, until, screen):
         assert lines[first + 1] == "93% confident (high), found in /notes/ada.txt"
         assert _answers(app) == ["Aalen"]
         passage = app.query_one(PassagePane).query_one(".passage", Static).visual
-        assert isinstance(passage, Content)
         underlined = [passage.plain[span.start : span.end] for span in passage.spans if "underline" in str(span.style)]
         assert underlined == ["Ada moved to Aalen\nin the spring."]
         assert "from the file" in screen(app)

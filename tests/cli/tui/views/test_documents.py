@@ -131,28 +131,6 @@ async def test_sort(options, make_bank, record, until):
 
 
 @pytest.mark.slow
-async def test_undo_twice(options, make_bank, record, until, screen):
-    path = make_bank("memory.mbc", *(record(f"/{name}", name) for name in "abcd"))
-    app = dashboard(options)
-    async with app.run_test(size=SMALL) as pilot:
-        await until(lambda: len(found(app)) == 4)
-        await pilot.press("down", "x", "y")
-        await until(lambda: found(app) == ["/a", "/c", "/d"])
-        assert app.query_one("#found RowTable", RowTable).key == ("/c", "")
-        await pilot.press("space", "space", "delete", "y")
-        await until(lambda: found(app) == ["/a"])
-        assert stored(path) == {"/a"}
-        await until(lambda: notifications(app)[-1] == "Removed 2 documents. Press u to undo.")
-        await pilot.press("u")
-        await until(lambda: stored(path) == {"/a", "/c", "/d"})
-        await pilot.press("ctrl+z")
-        await until(lambda: stored(path) == {"/a", "/b", "/c", "/d"})
-        await until(lambda: len(found(app)) == 4)
-        await until(lambda: notifications(app)[-1] == "Restored 1 document.")
-        await until(lambda: "Undo" not in screen(app))
-
-
-@pytest.mark.slow
 async def test_removing_asks_first(options, make_bank, record, until, screen):
     path = make_bank("memory.mbc", *(record(f"/{name}", "x") for name in "abc"))
     app = dashboard(options)

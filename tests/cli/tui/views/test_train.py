@@ -15,7 +15,7 @@ from mbc_engine.events import QuantisationStarted, TrainFinished, TrainStarted, 
 from mbc_engine.runs.event_log import work_lock
 from mbc_engine.runs.training_runs import EVENTS, LOCK, is_stop_requested
 from tests.cli.tui.conftest import STEP, shown_keys
-from tests.conftest import qa_examples, write_log, write_questions
+from tests.conftest import write_log
 
 SMALL, LARGE = (80, 24), (200, 50)
 STARTED = TrainStarted(0, 100, 40, 20, 1000)
@@ -64,6 +64,21 @@ async def open_form(app, pilot, until, **fields):
     for name, value in fields.items():
         app.screen.query_one(f"#{name}", Input).value = value
     await pilot.press("enter")
+
+
+@pytest.fixture
+def started(monkeypatch):
+    """The arguments of child processes, which are not really started."""
+    found = []
+
+    class Child:
+        is_running = True
+
+        def __init__(self, arguments, on_end):
+            found.append(arguments)
+
+    monkeypatch.setattr("mbc_cli.tui.views.train.ChildProcess", Child)
+    return found
 
 
 async def test_no_runs(options, until):
@@ -160,7 +175,7 @@ async def test_names_are_plain_text(options, until):
         await until(lambda: "no [red]␛[31m disk" in text_of(app, "#facts"))
 
 
-async def test_stop_is_requested(options, until, monkeypatch):
+async def test_stop_is_requested(options, until, started):
     run = write(options.runs / "one", [STARTED, *steps(1, 10)])
     app = dashboard(options, run)
     async with app.run_test(size=SMALL) as pilot:
@@ -174,7 +189,9 @@ async def test_stop_is_requested(options, until, monkeypatch):
             await until(lambda: "will stop after the current step" in text_of(app, "#brief"))
             write(run, [TrainStateChanged("stopped", 10, 100)])
         await until(lambda: "■ stopped" in text_of(app, "#brief"))
-        assert "Resume" in shown_keys(app)
+        await until(lambda: "Resume" in shown_keys(app))
+        await pilot.press("r")
+        assert [arguments[:3] for arguments in started] == [["train", "--resume", f"--run={run}"]]
 
 
 @pytest.mark.slow
@@ -191,41 +208,9 @@ async def test_form_shows_why_a_run_cannot_start(options, until):
         assert app.state.run is None
 
 
-async def test_enter_twice_starts_one_run(options, until, monkeypatch):
-    started = []
-
-    class Child:
-        is_running = True
-
-        def __init__(self, arguments, on_end):
-            started.append(arguments)
-
-    monkeypatch.setattr("mbc_cli.tui.views.train.ChildProcess", Child)
+async def test_enter_twice_starts_one_run(options, until, started):
     app = dashboard(replace(options, device="cpu"))
     async with app.run_test(size=SMALL) as pilot:
         await open_form(app, pilot, until, preset="smollm2-135m", data="a.jsonl")
         await pilot.press("enter")
         assert [(arguments[0], arguments[-1]) for arguments in started] == [("train", "--device=cpu")]
-
-
-@pytest.mark.slow
-async def test_start_stop_and_resume(options, until, preset, home):
-    data = write_questions(home / "questions.jsonl", qa_examples(8))
-    app = dashboard(options)
-    async with app.run_test(size=SMALL) as pilot:
-
-        async def train_and_stop(after):
-            await until(lambda: app.state.run and app.state.run.state == "training")
-            await until(lambda: app.state.run.history.step > after and "Stop" in shown_keys(app))
-            await pilot.press("s")
-            await until(lambda: isinstance(app.screen, Confirm))
-            await pilot.press("y")
-            await until(lambda: app.state.run.state == "stopped" and "Resume" in shown_keys(app))
-            return app.state.run.history.step
-
-        form = {"preset": str(preset), "data": data.name, "run": "mine", "settings": "training.epochs=5000"}
-        await open_form(app, pilot, until, **form)
-        step = await train_and_stop(0)
-        assert app.state.run.folder == options.runs / "mine" and not isinstance(app.screen, Form)
-        await pilot.press("r")
-        assert await train_and_stop(step) > step

@@ -17,7 +17,6 @@ def url(home):
     """The address that `mbc tui --web` prints; Ctrl-C ends it afterwards."""
     command = [sys.executable, "-m", "mbc_cli", "tui", "--web", "--bank", str(home / "none.mbc")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None and process.stderr is not None
         yield process.stdout.readline().strip()
         process.send_signal(signal.SIGINT)
         assert process.wait(PATIENCE) == 0

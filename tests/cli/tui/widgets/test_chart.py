@@ -109,13 +109,3 @@ async def test_level_curve_has_an_axis(chart, value, lowest, label):
     chart.show([PlotCurve([1, 2], [value, value])], lowest=lowest)
     labels = [line.split("┤")[0].strip() for line in text_of(chart) if "┤" in line]
     assert (labels[0], labels[-1]) == (label, "0")
-
-
-async def test_same_curves_are_not_redrawn(chart, monkeypatch):
-    chart.show([PlotCurve([1, 2], [3, 4])])
-    refreshed = []
-    monkeypatch.setattr(chart, "refresh", lambda *args, **options: refreshed.append(1))
-    chart.show([PlotCurve(np.array([1.0, 2.0]), [3, 4])])
-    assert not refreshed
-    chart.show([PlotCurve([1, 2], [3, 5])])
-    assert refreshed

@@ -73,21 +73,6 @@ async def test_scrolls_to_cursor():
         assert app.lines()[0].startswith("    0 ")
 
 
-async def test_same_numbers_are_not_redrawn(monkeypatch):
-    app = _HeatMapApp()
-    async with app.run_test(size=(40, 12)) as pilot:
-        values = np.tile(np.arange(8), 8)
-        app.map.show(values)
-        await pilot.pause()
-        drawn = []
-        monkeypatch.setattr(app.map, "refresh", lambda *_, **__: drawn.append(1))
-        app.map.show(values.copy())
-        assert drawn == []
-        values[20] = 6
-        app.map.show(values)
-        assert drawn
-
-
 def test_few_whole_numbers():
     values = np.array([0, 5, 1, 3])
     assert steps(values).tolist() == [1, 2, 3, 4, 5]

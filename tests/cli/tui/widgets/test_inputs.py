@@ -27,7 +27,6 @@ async def test_form_examples_and_suggestions():
         await pilot.pause()
         field = form.query_one(Input)
         assert field.placeholder == "[red]␛[31m<U+202E>b"
-        assert field.suggester is not None
         assert [await field.suggester.get_suggestion(typed) for typed in ("[red]", "sa")] == [None, "safe"]
 
 
