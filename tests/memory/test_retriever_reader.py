@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mbc_engine import Memory, MemoryBank, ingest, open_bank
+from mbc_engine import Memory, MemoryBank, Selection, ingest, open_bank
 from mbc_engine.errors import BankError, ConfigError
 from mbc_engine.mini.span_reader import SpanReader
 from tests.conftest import SENTENCES
@@ -233,3 +233,35 @@ def test_read_modes_are_for_the_papers_method(tiny, remember, folder):
     memory = remember(tiny.retriever_reader("Nobody"), folder)
     with pytest.raises(ConfigError, match="--read does not apply"):
         memory.ask(["Who won?"], read_mode="flat")
+
+
+def test_several_banks_answer_as_one_of_all(tiny, tmp_path):
+    model, stories = (
+        tiny.retriever_reader("Haifa"),
+        ("Ada moved to Haifa.", "An amber light, a harbour.", "Irene left."),
+    )
+    for bank in ("a", "b"):
+        (tmp_path / bank).mkdir()
+        for number in range(6):
+            (tmp_path / bank / f"{number}.txt").write_text(
+                f"{stories[number % 3]} Story {bank}{number}.\n" * (1 + number)
+            )
+    for name, folders in {"a": ["a"], "b": ["b"], "all": ["a", "b"]}.items():
+        with open_bank(model, tmp_path / f"{name}.mbc") as made:
+            for folder in folders:
+                list(ingest(model, made, [tmp_path / folder]))
+    questions = ["Who moved to Haifa?", "amber harbour", "When did Irene leave?"]
+    several = [tmp_path / "a.mbc", tmp_path / "b.mbc"]
+    for options in ({}, {"selection": Selection(exclude=("*3.txt",))}):
+        with Memory(several, model) as banks, Memory(tmp_path / "all.mbc", model) as one:
+            found, expected = (
+                (
+                    [answer.text for answer in memory.ask(questions, **options)],
+                    [
+                        [(source.path, round(source.share, 5)) for source in sources]
+                        for sources in memory.search(questions, top=9, **options)
+                    ],
+                )
+                for memory in (banks, one)
+            )
+        assert found == expected
