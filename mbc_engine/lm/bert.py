@@ -26,7 +26,7 @@ from threadpoolctl import ThreadpoolController
 from tokenizers import Tokenizer
 
 from mbc_engine.errors import ModelError
-from mbc_engine.lm.packaged import install_hint, local_folder, locate
+from mbc_engine.lm.packaged import Version, install_hint, local_folder, locate, version_of
 from mbc_engine.machine import usable_threads
 from mbc_engine.names import WEIGHTS
 from mbc_engine.text.chunks import Chunker
@@ -62,10 +62,10 @@ class Bert:
         config: as in its `config.json`.
         weights: by their names in transformers' model of the same type.
         device: where it computes.
-        file: that of its weights; None if they are not from one.
+        version: of the file of its weights, when it was opened; None if they are not from one.
     """
 
-    file: Path | None = None
+    version: Version | None = None
 
     def __init__(
         self, config: Mapping[str, Any], weights: Mapping[str, Floats], tokenizer: Tokenizer, *, device: str = "cpu"
@@ -231,6 +231,7 @@ class Bert:
         if config["model_type"] not in _ATTENTION or config["hidden_act"] != "gelu":
             raise ValueError("it is neither a BERT nor an MPNet")
         _require_numbers(config)
+        version = version_of(folder / WEIGHTS)
         stored, weights = map_tensors(folder / WEIGHTS), {}
         for name, shape in _shapes(config):
             if name not in stored or stored[name].shape != shape:
@@ -244,7 +245,7 @@ class Bert:
         tokenizer.no_truncation()
         tokenizer.no_padding()
         encoder = cls(config, weights, tokenizer, device=device)
-        encoder.file = folder / WEIGHTS
+        encoder.version = version
         return encoder
 
 

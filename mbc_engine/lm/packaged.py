@@ -132,7 +132,7 @@ def unofficial_file(folder: Path, *, remembers: bool = False) -> Path | None:
     for name, digest in _MINILM_DIGESTS.items():
         file = folder / name
         try:
-            if (remembered(file, partial(_hashed, file)) if remembers else _hashed(file)) != digest:
+            if (remembered(version_of(file), partial(_hashed, file)) if remembers else _hashed(file)) != digest:
                 return file
         except OSError:
             return file
@@ -144,14 +144,22 @@ def _hashed(file: Path) -> str:
         return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
-def remembered(file: Path, digest: Callable[[], str], *details: str) -> str:
+Version = tuple[str, int, int, int, int, int]
+
+
+def version_of(file: Path) -> Version:
+    """What tells a file, as it is now, from others and from what it may become."""
+    known = file.stat()
+    return os.path.realpath(file), known.st_dev, known.st_ino, known.st_size, known.st_mtime_ns, known.st_ctime_ns
+
+
+def remembered(version: Version, digest: Callable[[], str], *details: str) -> str:
     """A SHA-256 digest of a file and of details, from the cache unless the file has changed since it was computed.
 
     Hashing the weights of an encoder takes a tenth of the time of a cold `mbc ask`.
     """
-    known = file.stat()
-    identity = os.path.realpath(file), known.st_ino, known.st_size, known.st_mtime_ns, known.st_ctime_ns, details
-    path = platformdirs.user_cache_path("mbc") / "digests" / hashlib.sha256(repr(identity).encode()).hexdigest()
+    name = hashlib.sha256(repr((version, details)).encode()).hexdigest()
+    path = platformdirs.user_cache_path("mbc") / "digests" / name
     with suppress(OSError, ValueError):
         found = path.read_text(encoding="ascii")
         if re.fullmatch("[0-9a-f]{64}", found):

@@ -140,14 +140,16 @@ _NUMBERED: Final = re.compile(
     rf"\b(?!(?:{'|'.join(MONTH_NAMES)})\b)([^\W\d_]{{3,}}) (\d{{1,3}})\b(?![.,:/-]?\w|\s?[%\u20ac$\u00a3])",
     re.IGNORECASE,
 )
-_SUPERSEDED: Final = re.compile(r"\bOLD\b|\b(?i:v1|draft|obsolete|outdated|superseded|deprecated|archived)\b")
+_SUPERSEDED: Final = re.compile(
+    r"(?<![^\W_])(?:OLD|(?i:v1|obsolete|outdated|superseded|deprecated|archived)|(?<![A-Z]{3} )(?i:draft))(?![^\W_])"
+)
 _LOWER: Final = re.compile(r"\b[a-z][\w-]*")
 _OWNER: Final = re.compile(r"\b(\w+)['\u2019]s? \w")
 _HARDLY: Final = 0.1
 _YEAR: Final = re.compile(r"\D*[12]\d{3}\D*")
 # What is asked for of or for somebody or something: the rent of the boathouse, Leif's sister; not the kind of thing itself.
 _ATTRIBUTE: Final = re.compile(
-    r"(?<!what )(?<!which )(?<!many )\b([\w-]+) of \w|\w['\u2019]s? ([\w-]+)|(?:^|\b(?:the|an?|my|our) )([\w-]+) for \w",
+    r"(?<!what )(?<!which )(?<!many )(?<![\w-])([\w-]++) of \w|\w['\u2019]s? ([\w-]+)|(?:^|\b(?:the|an?|my|our) )([\w-]++) for \w",
     re.IGNORECASE,
 )
 _VAGUE: Final = stems_of(
@@ -206,8 +208,8 @@ def is_of_another(question: str, said: str, day: str | None) -> bool:
 
 def is_superseded(question: str, context: str) -> bool:
     """Whether a document is an old version or a draft, by its name or title, and the question does not ask for that."""
-    marks = {mark.lower() for mark in _SUPERSEDED.findall(context)}
-    return bool(marks) and marks.isdisjoint(question.lower().split())
+    marks = {mark.lower() for mark in _SUPERSEDED.findall(context) if not (mark == "OLD" and context.isupper())}
+    return bool(marks) and marks.isdisjoint(re.findall(r"\w+", question.lower()))
 
 
 def is_of_another_thing(question: str, text: str) -> bool:

@@ -35,7 +35,7 @@ from mbc_engine.bank import (
 from mbc_engine.bank.words import stems_of, word_numbers
 from mbc_engine.config import ReaderSettings, RetrieverReaderConfig, RetrieverReaderSettings
 from mbc_engine.errors import ConfigError, ModelError, NothingToRead
-from mbc_engine.lm.bert import Bert, Floats, map_tensors, one_thread
+from mbc_engine.lm.bert import Bert, Floats, map_tensors
 from mbc_engine.lm.chat import OnToken
 from mbc_engine.lm.packaged import is_available_offline, remembered
 from mbc_engine.mini.confidence import (
@@ -70,7 +70,7 @@ CONTEXT_WEIGHT: Final = 0.15
 # A year, with month and day if these follow.
 _YEAR: Final = re.compile(r"\b(?:19|20)\d\d(?:-\d\d(?:-\d\d)?)?\b")
 _DIGIT: Final = re.compile(r"\d")
-_LEAST_VALID: Final = -1.0  # margin of a span in a version that is not superseded
+_LEAST_VALID: Final = -1.0  # the lowest margin with which a valid version replaces a superseded one
 _ANOTHER_SHARE: Final = 0.02  # of the search, from which on a later passage is looked for
 _AS_SURE: Final = 4.0  # what the margin of a later answer may be lower by
 _UNFITTING: Final = 4.0  # what a span's margin loses if it does not answer "when" or "how many"
@@ -236,9 +236,11 @@ class RetrieverReader(Model):
             return digest(own | {f"encoder.{name}": value for name, value in self.encoder.weights.items()})
 
         # Weights as they are in their file are mapped, and cannot be changed; the recipes and tests put others in place.
-        file, weights = self.encoder.file, self.encoder.weights.values()
-        is_mapped = not any(value.flags.writeable for value in weights)
-        return (remembered(file, of_all, digest(own)) if file and is_mapped else of_all())[:16]
+        version, weights = self.encoder.version, self.encoder.weights
+        if version is None or any(value.flags.writeable for value in weights.values()):
+            return of_all()[:16]
+        shapes = sorted((name, value.shape) for name, value in weights.items())
+        return remembered(version, of_all, digest(own), repr(shapes))[:16]
 
     @cached_property
     def reader(self) -> SpanReader:
@@ -263,8 +265,7 @@ class RetrieverReader(Model):
         queries = list(map(search_text, questions))
         vectors = self.encoder.vectors(list(map(canonical_question, queries)), self.settings.question_window)
         top, weight = max(top, self.settings.candidates), self.settings.word_weight
-        with one_thread:  # whitening a first question took 200 ms on two, 7 ms on one
-            return FoundChunks(scope, scope.search(queries, vectors, top, weight))
+        return FoundChunks(scope, scope.search(queries, vectors, top, weight))
 
     def ranked(self, queries: Sequence[str], found: FoundChunks, passages: Passages) -> list[list[Hit]]:
         return [found.scope.looked_up(query, hits, passages) for query, hits in zip(queries, found.chunks, strict=True)]
@@ -443,8 +444,8 @@ class RetrieverReader(Model):
 def _in_time(question: str, text: str, known: Known, span: Span | None) -> Span | None:
     """A span whose margin is lower if its passage is of another time, or of another lettered thing, than the question.
 
-    Or if it is no number or time though one is asked for, or a time in a row of a table that has only a name in common with the
-    question, as the day when somebody was hired if the question is when they died.
+    Or if it is no number or time though one is asked for, or a time in a row of a table that has only a name in common
+    with the question, as the day when somebody was hired if the question is when they died.
     """
     if span and is_of_another(question, f"{known.context}\n{text}", known.date):
         return replace(span, margin=span.margin - ANOTHER_TIME)
@@ -460,7 +461,7 @@ def _in_time(question: str, text: str, known: Known, span: Span | None) -> Span 
 
 
 def _latest(question: str, read: Sequence[ReadChunk], best: int | None) -> int | None:
-    """The passage to believe if several answer: not an old version or a draft, and then the one of the latest time.
+    """The passage to believe if several answer: of no old version or draft, and of the latest time.
 
     It says what the best one does but for numbers, or has all words of the question, as the best one.
     """

@@ -25,6 +25,7 @@ from mbc_engine.bank import Codes, ReadableBank, Selection
 from mbc_engine.bank.search import plain_texts
 from mbc_engine.bank.words import content_words, matcher, number_of
 from mbc_engine.errors import BankError, ModelError
+from mbc_engine.lm.bert import one_thread
 from mbc_engine.ranking import Hit, Ranking, log_weights
 from mbc_engine.sources import Passages
 from mbc_engine.text.dates import Period, period_in
@@ -169,7 +170,9 @@ class Scope:
 
     @cached_property
     def whitening(self) -> NDArray[np.float32]:
-        return self._address.whitening(self.sample(SAMPLED_CHUNKS)[..., 0])
+        codes = self.sample(SAMPLED_CHUNKS)[..., 0]
+        with one_thread:  # the first took 200 ms on two, which waited for each other, and 7 ms on one
+            return self._address.whitening(codes)
 
     def tables(self, sentence_vectors: NDArray[np.float32]) -> NDArray[np.float32]:
         """The lookup tables of questions, from unit sentence vectors [B, E]: [B, tokens, num_codes]."""

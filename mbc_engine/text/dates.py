@@ -141,7 +141,9 @@ def period_in(question: str) -> Period | None:
 
 def _period(named: dict[str, str | None]) -> Period | None:
     year, day, month, name = (named.get(part) or "" for part in ("year", "day", "month", "name"))
-    number = _MONTHS[name.lower()] if name else int(month or 0)
+    number = _MONTHS.get(name.lower()) if name else int(month or 0)
+    if number is None:  # its letters only look alike
+        return None
     period = Period(int(year), number or None, int(day) if day else None)
     try:
         return period if period.span else None

@@ -133,13 +133,16 @@ def test_digests_are_remembered_until_their_file_changes(tmp_path, monkeypatch):
     def digest():
         return next(given) * 64
 
-    assert [packaged.remembered(file, digest), packaged.remembered(file, digest)] == ["a" * 64] * 2
-    assert packaged.remembered(file, digest, "of a model") == "b" * 64
+    assert [
+        packaged.remembered(packaged.version_of(file), digest),
+        packaged.remembered(packaged.version_of(file), digest),
+    ] == ["a" * 64] * 2
+    assert packaged.remembered(packaged.version_of(file), digest, "of a model") == "b" * 64
     file.write_text("other")
-    assert packaged.remembered(file, digest) == "c" * 64
+    assert packaged.remembered(packaged.version_of(file), digest) == "c" * 64
     for known in (tmp_path / "cache" / "mbc" / "digests").iterdir():
         known.write_text("damaged")
-    assert packaged.remembered(file, digest) == "d" * 64
+    assert packaged.remembered(packaged.version_of(file), digest) == "d" * 64
 
 
 def test_cache_comes_before_the_package(package, tmp_path, monkeypatch):

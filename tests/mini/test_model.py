@@ -214,7 +214,11 @@ def test_the_right_time_and_number_are_preferred(model, monkeypatch, question, t
         ("What is the fee?", ("OLD rules", "rules"), "49"),
         ("What is the fee?", ("rules v1", "rules"), "49"),
         ("What is the fee?", ("rules draft", "rules archived"), "42"),  # none is valid
-        ("What is the fee in the draft rules?", ("rules draft", "rules"), "42"),
+        ("What is the fee in the draft?", ("rules draft", "rules"), "42"),
+        ("What is the fee?", ("rules_OLD", "rules"), "49"),
+        ("What is the fee?", ("THE OLD MILL", "rules"), "42"),
+        ("What is the fee?", ("NFL Draft 2024", "rules"), "42"),
+        ("What is the fee?", ("minutes 12 Augu\u017ft 2024", "minutes 13 Augu\u017ft 2024"), "42"),
         ("What is the fee?", ("old rules of the Old Town", "rules"), "42"),
         ("What is the fee?", ("minutes 5 May 2024", "minutes 7 July 2024"), "49"),
         ("What is the fee?", ("minutes 7 July 2024", "minutes 5 May 2024"), "42"),

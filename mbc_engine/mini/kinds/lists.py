@@ -121,6 +121,8 @@ def _continued(
     for _ in others:
         before = next((each for each in others if follows(own[0], each[-1])), [])
         after = next((each for each in others if follows(each[0], own[-1])), [])
+        if not before and not after:
+            break
         own = [*before, *own, *after]
     return own
 
@@ -233,11 +235,10 @@ def _rows_with_value(stems: set[str], rows: Sequence[tuple[int, Row]]) -> Reply 
 
     "Which machines stand in the office cupboard?" of rows with "place: office cupboard".
     """
-    items = {
-        _name_of(row): Item(_name_of(row), at, "; ".join(map(": ".join, row)))
-        for at, row in rows
-        if any(len(said) > 1 and said <= stems for said in (content_stems(value) for _, value in row))
-    }
+    items: dict[str, Item] = {}
+    for at, row in rows:
+        if any(len(said) > 1 and said <= stems for said in (content_stems(value) for _, value in row)):
+            items.setdefault(_name_of(row), Item(_name_of(row), at, "; ".join(map(": ".join, row))))
     is_best = any(item.passage == 0 for item in items.values())
     return Reply(joined([*items]), tuple(items.values()), is_certain=True) if is_best else None
 

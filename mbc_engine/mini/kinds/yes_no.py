@@ -13,8 +13,8 @@ from mbc_engine.text.language import canonical_question
 
 _PRONOUN: Final = re.compile(r"(?:he|she|it|they|this|these|its|her|his|their)\b", re.IGNORECASE)
 _HEDGE: Final = re.compile(
-    r"\b(?:only|unless|except|without|if|may|might|could|would|plan(?:s|ned)?|hopes?|hoped|wants?|wanted|ideas?|thought|consider\w*|suggest\w*|propos\w*|almost|nearly|"
-    r"refus\w+|den(?:y|ies|ied)|fail\w*|instead|rumou?r\w*|alleged\w*|claim\w*|said|says|whether|until)\b",
+    r"\b(?:only|unless|except|without|if|may|might|could|would|plan(?:s|ned)?|hopes?|hoped|wants?|wanted|ideas?|thought|"
+    r"consider\w*|suggest\w*|propos\w*|almost|nearly|refus\w+|den(?:y|ies|ied)|fail\w*|instead|rumou?r\w*|alleged\w*|claim\w*|said|says|whether|until)\b",
     re.IGNORECASE,
 )
 _NOT: Final = re.compile(
