@@ -141,7 +141,7 @@ def cell_report(
         tuple(rows),
         tuple(asked),
         tuple(rates),
-        tests=tuple(pair_all(answered, pairs)),
+        tests=pair_all(answered, pairs),
         tests_by_size=tuple((size, test) for size, predictions in sizes for test in pair_all(predictions, pairs)),
         clusters=max((len({one.cluster for one in predictions}) for predictions in answered.values()), default=0),
         code_usage=code_usage,
@@ -217,6 +217,8 @@ def _cautions(cell: CellReport) -> Iterator[str]:
     if 1 < cell.clusters < _FEW_CLUSTERS:
         least = p_value(2 / 2**cell.clusters)
         yield f"The documents come from {cell.clusters} articles: no test can give a p below {least}."
+    if len(asked) > 1:
+        yield f"The methods were not all asked the same number of questions ({min(asked)} to {max(asked)})."
     paper = methods.ADAPTED_DOCUMENTS
     if sizes := {online.cost.documents for row, online in measured if row.published is not None} - {paper}:
         counts = ", ".join(f"{count:,}" for count in sorted(sizes))

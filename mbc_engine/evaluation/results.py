@@ -4,6 +4,7 @@ All shares are in percent.
 """
 
 import tomllib
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
@@ -149,7 +150,7 @@ def score(predictions: Sequence[Prediction], *, names_sources: bool, seed: int) 
 
 @dataclass(frozen=True)
 class PairedTest:
-    """Method `first` against `second`, by name."""
+    """Method `first` against `second`, by name, on the questions both were asked."""
 
     first: str
     second: str
@@ -158,22 +159,42 @@ class PairedTest:
     f1: Difference
 
 
-def pair_all(answered: Mapping[str, Sequence[Prediction]], pairs: Iterable[tuple[str, str]]) -> list[PairedTest]:
-    """Run paired tests of methods by name, all asked the same questions in the same order, skipping those without answers.
+def pair_all(answered: Mapping[str, Sequence[Prediction]], pairs: Iterable[tuple[str, str]]) -> tuple[PairedTest, ...]:
+    """Run paired tests of methods by name, skipping pairs that have no question in common.
 
-    P-values are adjusted for the number of pairs, separately for each measure. All tests share their random draws.
+    P-values are adjusted for the number of pairs, separately for each measure. Tests on the same questions share their
+    random draws.
     """
-    pairs = [pair for pair in pairs if all(answered.get(name) for name in pair)]
-    clusters = [one.cluster for one in answered[pairs[0][0]]] if pairs else []
+    known = {name: by_question(predictions) for name, predictions in answered.items()}
+    alike = defaultdict[tuple[Any, ...], list[tuple[str, str]]](list)
+    for pair in pairs:
+        ours, theirs = (known.get(name, {}) for name in pair)
+        if shared := tuple(key for key in ours if key in theirs):
+            alike[shared].append(pair)
+    tested: dict[tuple[str, str], PairedTest] = {}
+    for shared, group in alike.items():
+        figures = [
+            [[100.0 * getattr(known[name][key], figure) for key in shared] for name in pair]
+            for pair in group
+            for figure in ("exact_match", "f1")
+        ]
+        differences = iter(compare_pairs(figures, [known[group[0][0]][key].cluster for key in shared]))
+        tested |= {pair: PairedTest(*pair, len(shared), next(differences), next(differences)) for pair in group}
+    tests = [tested[pair] for pair in pairs if pair in tested]
+    corrected = (adjusted(one.exact_match.p for one in tests), adjusted(one.f1.p for one in tests))
+    return tuple(
+        replace(one, exact_match=replace(one.exact_match, adjusted=em), f1=replace(one.f1, adjusted=f1))
+        for one, em, f1 in zip(tests, *corrected, strict=True)
+    )
 
-    def compared(figure: str) -> list[Difference]:
-        values = {name: [100.0 * getattr(one, figure) for one in asked] for name, asked in answered.items()}
-        tests = compare_pairs([(values[first], values[second]) for first, second in pairs], clusters)
-        corrected = adjusted(test.p for test in tests)
-        return [replace(test, adjusted=p) for test, p in zip(tests, corrected, strict=True)]
 
-    tested = zip(pairs, compared("exact_match"), compared("f1"), strict=True)
-    return [PairedTest(*pair, len(clusters), em, f1) for pair, em, f1 in tested]
+def by_question(predictions: Sequence[Prediction]) -> dict[tuple[str, str, int], Prediction]:
+    """Predictions by the question's id and text, and how often both occurred before."""
+    before, known = Counter[tuple[str, str]](), {}
+    for one in predictions:
+        known[one.id, one.question, before[one.id, one.question]] = one
+        before[one.id, one.question] += 1
+    return known
 
 
 # The content of each kind of result file; of others, online and a size of scaling, a measurement.

@@ -62,15 +62,23 @@ def test_codes_pay_from_so_many_documents(on_disk, shared, other, number):
     assert pays_from(Cost(4, 0.0, 0.0, on_disk, None, shared), other) == number
 
 
-def test_shared_draws_change_no_test():
-    asked = {"a": predict(30, 60), "b": predict(20, 60), "c": predict(9, 60)}
-    pairs = [("a", "b"), ("a", "c")]
-    together = pair_all(asked, [*pairs, ("a", "unknown")])
-    alone = [pair_all(asked, [pair])[0] for pair in pairs]
-    for test, single in zip(together, alone, strict=True):
-        assert vars(test.f1.difference) == pytest.approx(vars(single.f1.difference))
-        assert (test.f1.p, test.questions) == (single.f1.adjusted, 60)
-    assert [test.f1.adjusted for test in together] == adjusted(test.f1.p for test in together)
+class TestPairs:
+    def test_shared_draws_change_no_test(self):
+        """The last pair has other questions and shares no draw."""
+        asked = {"a": predict(30, 60), "b": predict(20, 60), "c": predict(9, 60), "d": predict(9, 40)}
+        pairs = [("a", "b"), ("a", "c"), ("a", "d")]
+        together = pair_all(asked, pairs)
+        alone = [pair_all(asked, [pair])[0] for pair in pairs]
+        assert [test.f1.difference for test in together] == [test.f1.difference for test in alone]
+        assert [test.f1.p for test in together] == [test.f1.adjusted for test in alone]
+        assert [test.f1.adjusted for test in together] == adjusted(test.f1.p for test in together)
+        assert [test.questions for test in together] == [60, 60, 40]
+
+    def test_only_common_questions_count(self):
+        # Of questions 2 to 5 the first answers 2 and 3 rightly, the second none.
+        (test,) = pair_all({"a": predict(4, 6), "b": predict(2, 8)[2:]}, [("a", "b")])
+        assert (test.questions, test.exact_match.first, test.exact_match.second) == (4, 50.0, 0.0)
+        assert pair_all({"a": predict(1, 2), "b": predict(1, 4)[2:]}, [("a", "b"), ("a", "c")]) == ()
 
 
 def test_published_figures_stand_beside_ours(published):
@@ -146,6 +154,9 @@ def test_cautions(published):
     assert of(mbc=(50, 100), uniform=(20, 100)) == []
     assert of(mbc=(30, 99)) == ["Figures from 99 questions. Go by the intervals"]
     assert of(mbc=(9, 19))[1] == "The documents come from 19 articles"
+    assert of(mbc=(50, 100), uniform=(20, 110)) == [
+        "The methods were not all asked the same number of questions (100 to 110)."
+    ]
     published(mbc={"exact_match": 1.0, "f1": 2.0, "retention": []})
     assert of(mbc=(50, 100)) == ["The paper's figures are for 1"]
 
