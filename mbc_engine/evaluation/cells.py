@@ -126,12 +126,17 @@ class Cell:
         return stream(load_examples(self.dataset.test), self.suite.documents, self.suite.questions)
 
     @cached_property
+    def _train_and_validation(self) -> tuple[list[QAExample], list[QAExample]]:
+        """All that there is, before a part of it is chosen."""
+        train = _joined(self.dataset.train)
+        source = self.dataset.validation or own_validation(self.dataset.train)
+        if source or not train:
+            return train, load_examples(source) if source else []
+        return hold_out(train, _HELD_BACK)
+
+    @cached_property
     def _learned(self) -> tuple[list[QAExample], list[QAExample], list[QAExample]]:
-        dataset = self.dataset
-        train, source = _joined(dataset.train), dataset.validation or own_validation(dataset.train)
-        validation = load_examples(source) if source else []
-        if train and not source:
-            train, validation = hold_out(train, _HELD_BACK)
+        dataset, (train, validation) = self.dataset, self._train_and_validation
         questions = _joined(dataset.questions_train) or train
         if validation:
             validation = [*stream(validation, dataset.most_validation).examples]
@@ -154,8 +159,8 @@ class Cell:
     def require_same_questions(self) -> None:
         """Raise DataError if the questions differ from those that the cell's results are about, or if a document tested
         with is also learned from."""
-        tested, digest = set(self.test.documents), hashlib.sha256()
-        for examples, use in zip(self._learned, ("trained", "trained", "validated"), strict=True):
+        tested, digest, (train, validation) = set(self.test.documents), hashlib.sha256(), self._train_and_validation
+        for examples, use in ((train, "trained"), (self.question_train, "trained"), (validation, "validated")):
             if shared := len(tested & {example.text for example in examples}):
                 raise DataError(
                     f"{shared:,} of the {len(tested):,} documents of {self.dataset.test} are also {use} on.",

@@ -38,7 +38,9 @@ def test_validation_documents_are_held_back(settings):
 def test_testing_with_what_was_trained_on_is_refused(settings):
     given = settings()
     test = given.datasets[0].test
-    for changes in ({"train": [test]}, {"validation": test}, {"questions_train": [test]}):
+    all_of_it = {"train": [test]}, {"validation": test}, {"questions_train": [test]}
+    a_part = {"train": [test], "most_train": 2}, {"validation": test, "most_validation": 1}
+    for changes in (*all_of_it, *a_part):
         with pytest.raises(DataError, match="8 of the 8 documents"):
             cell_of(given, **changes).require_same_questions()
 
