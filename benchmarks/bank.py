@@ -28,9 +28,9 @@ from mbc_engine.bank import (
     StoredDocument,
     fingerprint,
     pack,
-    verify,
 )
 from mbc_engine.bank.text_codec import encode_chunk
+from mbc_engine.bank.verification import verify
 from mbc_engine.events import BankVerified
 from mbc_engine.text import Chunk
 

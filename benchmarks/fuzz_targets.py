@@ -12,7 +12,9 @@ from typing import Final
 import numpy as np
 from fuzz_samples import COMPRESSIONS, NUMBERS, SAMPLES, SUFFIXES, TOKENS, hostile, members_of, zipped
 
-from mbc_engine.bank import CodeShape, MemoryBank, ModelSignature, Origin, StoredDocument, export, import_lines, verify
+from mbc_engine.bank import CodeShape, MemoryBank, ModelSignature, Origin, StoredDocument
+from mbc_engine.bank.exchange import export, import_lines
+from mbc_engine.bank.verification import verify
 from mbc_engine.errors import MBCError
 from mbc_engine.text import Document, Skipped, read_file
 

@@ -24,7 +24,8 @@ from keeping import conditions
 from wording import format_seconds, table
 
 from mbc_engine import MBC, ingest, load_model, open_bank
-from mbc_engine.bank import MemoryBank, export
+from mbc_engine.bank import MemoryBank
+from mbc_engine.bank.exchange import export
 from mbc_engine.events import DocumentsIngested, Event
 from mbc_engine.ingestion.ray import Actors, connected
 

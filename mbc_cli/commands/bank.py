@@ -26,7 +26,8 @@ from mbc_engine.sources import text_model
 from mbc_engine.text import printable_path
 
 if TYPE_CHECKING:
-    from mbc_engine.bank import BankTotals, MemoryBank, Proof, StoredDocument
+    from mbc_engine.bank import BankTotals, MemoryBank, StoredDocument
+    from mbc_engine.bank.exchange import Proof
 
 _NAMED: Final = 5
 _DIGEST: Final = re.compile("[0-9a-fA-F]{6,64}")
@@ -104,8 +105,8 @@ def verify(
       mbc bank verify --deep
       mbc bank verify --bank work.mbc --json
     """
-    from mbc_engine.bank import verify as check
     from mbc_engine.bank.database import damaged
+    from mbc_engine.bank.verification import verify as check
 
     damages, done = list[DamageFound](), None
     with ProgressView() as view:
@@ -153,7 +154,7 @@ def remove(
       mbc bank remove articles.jsonl#17 --prove
       mbc bank remove 3f9a02c1d5e8 --bank small.mbc
     """
-    from mbc_engine.bank import remove_undoably, remove_with_proof
+    from mbc_engine.bank.exchange import remove_undoably, remove_with_proof
     from mbc_engine.runs.ingests import forget_names
     from mbc_engine.text import ignore_path
 
@@ -208,7 +209,7 @@ def undo(*, bank: BankOption, json: JsonOption = False) -> None:
       mbc bank undo
       mbc bank undo --bank work.mbc
     """
-    from mbc_engine.bank import undo_removal
+    from mbc_engine.bank.exchange import undo_removal
 
     with mbc_engine.MemoryBank.open(bank) as memory:
         before = memory.totals()

@@ -45,7 +45,7 @@ def merge(
     Examples:
       mbc bank merge shard-1.mbc shard-2.mbc --bank all.mbc
     """
-    from mbc_engine.bank import merge as copy
+    from mbc_engine.bank.exchange import merge as copy
 
     total = done = 0
     for path in banks:  # report a bank that cannot be opened before creating anything
@@ -192,7 +192,7 @@ def export(
       mbc bank export | xz > memory.jsonl.xz
       mbc bank export memory.jsonl --bank work.mbc
     """
-    from mbc_engine.bank import export as lines
+    from mbc_engine.bank.exchange import export as lines
 
     is_stdout, digest = file == _STANDARD, hashlib.sha256()
     with (
@@ -231,7 +231,7 @@ def import_(
       xz -dc memory.jsonl.xz | mbc bank import -
       ssh elsewhere mbc bank export | mbc bank import -
     """
-    from mbc_engine.bank import import_lines
+    from mbc_engine.bank.exchange import import_lines
 
     documents = 0
     with (

@@ -28,17 +28,8 @@ from mbc_cli.text import sanitise
 from mbc_cli.tui.state import BankSnapshot, DashboardOptions, RunSummary
 from mbc_engine.answer import AskOptions, Source, TextFrom
 from mbc_engine.atomic_write import atomic_write, make_private_folder
-from mbc_engine.bank import (
-    CodeShape,
-    CodeUse,
-    MemoryBank,
-    RemovedDocuments,
-    StoredDocument,
-    code_uses,
-    find_documents,
-    remove_restorable,
-    restore,
-)
+from mbc_engine.bank import CodeShape, CodeUse, MemoryBank, StoredDocument, code_uses, find_documents
+from mbc_engine.bank.exchange import RemovedDocuments, remove_restorable, restore
 from mbc_engine.bank.text_codec import joined_text
 from mbc_engine.conversation import completed, following, turn_of
 from mbc_engine.errors import MBCError, ModelError

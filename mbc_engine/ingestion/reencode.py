@@ -7,8 +7,9 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Final
 
-from mbc_engine.bank import EncodedText, MemoryBank, delete, replace_content
+from mbc_engine.bank import EncodedText, MemoryBank, delete
 from mbc_engine.bank.database import reencoding_of
+from mbc_engine.bank.exchange import replace_content
 from mbc_engine.bank.text_codec import decode_found
 from mbc_engine.errors import BankError, ModelMismatch
 from mbc_engine.events import Event, IngestStarted

@@ -13,19 +13,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from mbc_engine.bank import (
-    Codes,
-    CodeShape,
-    MemoryBank,
-    ModelSignature,
-    StoredDocument,
-    count,
-    database,
-    export,
-    text_codec,
-    verify,
-)
+from mbc_engine.bank import Codes, CodeShape, MemoryBank, ModelSignature, StoredDocument, count, database, text_codec
 from mbc_engine.bank.block import row_checksum
+from mbc_engine.bank.exchange import export
+from mbc_engine.bank.verification import verify
 from mbc_engine.events import BankVerified, DamageFound
 from mbc_engine.text import Chunk, Document
 from tests.text_models import StandIn

@@ -13,16 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
-from mbc_engine.bank import (
-    BankHeader,
-    CodeShape,
-    MemoryBank,
-    ModelSignature,
-    StoredDocument,
-    count,
-    export,
-    replace_content,
-)
+from mbc_engine.bank import BankHeader, CodeShape, MemoryBank, ModelSignature, StoredDocument, count
+from mbc_engine.bank.exchange import export, replace_content
 from mbc_engine.errors import BankError
 from mbc_engine.text import Chunk, Document
 

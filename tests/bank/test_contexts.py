@@ -7,8 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from mbc_engine.bank import MemoryBank, Origin, Outline, StoredDocument, import_lines, merge, remove_with_proof
+from mbc_engine.bank import MemoryBank, Origin, Outline, StoredDocument
 from mbc_engine.bank.block import read_outlines
+from mbc_engine.bank.exchange import import_lines, merge, remove_with_proof
 from mbc_engine.bank.words import number_of
 from mbc_engine.errors import BankError, DataError
 from mbc_engine.text import Chunk, Document

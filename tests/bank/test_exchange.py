@@ -7,7 +7,8 @@ import json
 import numpy as np
 import pytest
 
-from mbc_engine.bank import MemoryBank, exchange, export, import_lines, merge
+from mbc_engine.bank import MemoryBank, exchange
+from mbc_engine.bank.exchange import export, import_lines, merge
 from mbc_engine.bank.records import count
 from mbc_engine.errors import BankError, DataError, MBCError, ModelMismatch
 from mbc_engine.events import Progressed

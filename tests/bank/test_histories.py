@@ -10,8 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mbc_engine.bank import BankHeader, MemoryBank, Origin, export, import_lines, memory_bank, merge, text_codec, verify
+from mbc_engine.bank import BankHeader, MemoryBank, Origin, memory_bank, text_codec
+from mbc_engine.bank.exchange import export, import_lines, merge
 from mbc_engine.bank.text_codec import decode_chunk, encode_chunk
+from mbc_engine.bank.verification import verify
 from mbc_engine.bank.words import number_of, word_numbers
 from mbc_engine.events import DamageFound
 from mbc_engine.text import Chunk

@@ -10,7 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from mbc_engine.bank import BankHeader, MemoryBank, delete_if_unused, remove_with_proof, verify
+from mbc_engine.bank import BankHeader, MemoryBank, delete_if_unused
+from mbc_engine.bank.exchange import remove_with_proof
+from mbc_engine.bank.verification import verify
 from mbc_engine.errors import BankError
 
 

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mbc_engine.bank import BankHeader, MemoryBank, Proof, remove_with_proof
+from mbc_engine.bank import BankHeader, MemoryBank
+from mbc_engine.bank.exchange import Proof, remove_with_proof
 from mbc_engine.bank.text_codec import encode_chunk
 from mbc_engine.text import Chunk
 

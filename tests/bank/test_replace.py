@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from mbc_engine.bank import CodeShape, MemoryBank, ModelSignature, StoredDocument, database, replace_content
+from mbc_engine.bank import CodeShape, MemoryBank, ModelSignature, StoredDocument, database
+from mbc_engine.bank.exchange import replace_content
 from mbc_engine.errors import BankError
 
 OTHER = ModelSignature("other", "cc" * 8, "dd" * 8)

@@ -13,9 +13,11 @@ import numpy as np
 import pytest
 import zstandard
 
-from mbc_engine.bank import BankHeader, MemoryBank, Selection, merge, remove_with_proof, verify
+from mbc_engine.bank import BankHeader, MemoryBank, Selection
+from mbc_engine.bank.exchange import merge, remove_with_proof
 from mbc_engine.bank.search import plain_texts
 from mbc_engine.bank.text_codec import MOST_READ
+from mbc_engine.bank.verification import verify
 from mbc_engine.bank.words import WORDS, WordIndex, find_words, read_words, write_words
 from mbc_engine.errors import MBCError
 from mbc_engine.text import Chunk

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mbc_engine.bank import BankHeader, CodeShape, MemoryBank, ModelSignature, remove_restorable, restore, undo_removal
+from mbc_engine.bank import BankHeader, CodeShape, MemoryBank, ModelSignature
+from mbc_engine.bank.exchange import remove_restorable, restore, undo_removal
 from mbc_engine.errors import BankError, ModelMismatch
 
 NAMES = st.tuples(st.sampled_from([f"/{letter}" for letter in "abcdef"]), st.sampled_from(["", "1"]))

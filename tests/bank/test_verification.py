@@ -5,7 +5,8 @@ from contextlib import closing
 
 import pytest
 
-from mbc_engine.bank import BankHeader, text_codec, verify
+from mbc_engine.bank import BankHeader, text_codec
+from mbc_engine.bank.verification import verify
 from mbc_engine.errors import BankError
 from mbc_engine.events import BankVerified, Progressed
 

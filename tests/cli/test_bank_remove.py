@@ -3,7 +3,7 @@ import stat
 
 import pytest
 
-from mbc_engine.bank import Proof
+from mbc_engine.bank.exchange import Proof
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def test_a_proof_that_fails_is_an_error(mbc, rows, record, monkeypatch):
     summary = json.loads(mbc("bank", "remove", record("", "Bruno").digest, "--bank", rows, "--prove", "--json").stdout)
     assert summary["removed"]["documents"] == 1
     assert (summary["proof"]["holds"], summary["proof"]["traces"], summary["proof"]["removed"]) == (True, 0, 1)
-    monkeypatch.setattr("mbc_engine.bank.remove_with_proof", lambda *arguments: Proof(1, "aa", "aa", 1))
+    monkeypatch.setattr("mbc_engine.bank.exchange.remove_with_proof", lambda *arguments: Proof(1, "aa", "aa", 1))
     result = mbc("bank", "remove", "/ada.txt", "--bank", rows, "--prove")
     assert result.exit_code == 5
     assert "1 of 1 removed digest found" in result.stdout

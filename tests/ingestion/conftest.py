@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mbc_engine import MemoryBank, ingest, open_bank
-from mbc_engine.bank import export
+from mbc_engine.bank.exchange import export
 from mbc_engine.events import Event, FileSkipped, IngestFinished
 from mbc_engine.paper.mbc import MBC
 

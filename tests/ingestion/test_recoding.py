@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from mbc_engine import MemoryBank, ingest, open_bank
-from mbc_engine.bank import StoredDocument, export, memory_bank, verify
+from mbc_engine.bank import StoredDocument, memory_bank
+from mbc_engine.bank.exchange import export
+from mbc_engine.bank.verification import verify
 from mbc_engine.errors import ModelError
 from mbc_engine.events import BankVerified, TextsRecoded
 from mbc_engine.ingestion.run import watch

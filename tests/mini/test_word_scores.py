@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from mbc_engine import Selection
-from mbc_engine.bank import BankHeader, Banks, CodeShape, MemoryBank, ModelSignature, Origin, StoredDocument, merge
+from mbc_engine.bank import BankHeader, Banks, CodeShape, MemoryBank, ModelSignature, Origin, StoredDocument
 from mbc_engine.bank import words as index
+from mbc_engine.bank.exchange import merge
 from mbc_engine.mini.retrieval import Scope, checked
 from mbc_engine.ranking import Hit
 from mbc_engine.text import Chunk

@@ -9,7 +9,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mbc_engine.bank import Banks, merge
+from mbc_engine.bank import Banks
+from mbc_engine.bank.exchange import merge
 from mbc_engine.paper.memories import BankMemory, CodeMemory
 from mbc_engine.paper.reads import read
 from tests.paper.conftest import modes_of

@@ -23,7 +23,8 @@ from mbc_cli.tui.widgets.answer import PassagePane
 from mbc_cli.tui.widgets.inputs import Confirm
 from mbc_cli.tui.widgets.table import Column, RowTable
 from mbc_engine.answer import Source
-from mbc_engine.bank import CodeShape, RemovedDocuments, StoredDocument
+from mbc_engine.bank import CodeShape, StoredDocument
+from mbc_engine.bank.exchange import RemovedDocuments
 from mbc_engine.errors import MBCError
 from mbc_engine.machine import Throttle
 

@@ -13,7 +13,8 @@ from mbc_cli.tui.state import DashboardOptions
 from mbc_cli.tui.views.ingest import IngestView
 from mbc_cli.tui.widgets.inputs import Confirm, FolderTree, PlainCheckbox
 from mbc_cli.tui.widgets.table import RowTable
-from mbc_engine.bank import MemoryBank, verify
+from mbc_engine.bank import MemoryBank
+from mbc_engine.bank.verification import verify
 from mbc_engine.events import BankVerified, DocumentsIngested, FileSkipped, IngestFinished, IngestStarted
 from mbc_engine.runs.ingests import recorded
 from tests.cli.tui.conftest import shown_keys
