@@ -127,6 +127,17 @@ def test_lines_above_the_header(read):
     assert [section.context for section in row.sections] == ["Account; Period: May"]
 
 
+def test_lines_of_several_cells_above_the_header(read):
+    """As banks write statements."""
+    table = "Lee Bank;Current account;IE29 LEEC\nOpening;;3412,08\nDate;Name;Why;Amount;Balance\n"
+    items = read("a.csv", f"{table}02.04.2024;Barrack Lane;rent;-410,00;3002,08\n03.04.2024;Fibrelee;net;-40;2962,08\n")
+    assert rows(items) == [
+        ("header", "Lee Bank; Current account; IE29 LEEC\nOpening; 3412,08"),
+        ("row 1", "Date: 02.04.2024; Name: Barrack Lane; Why: rent; Amount: -410,00; Balance: 3002,08"),
+        ("row 2", "Date: 03.04.2024; Name: Fibrelee; Why: net; Amount: -40; Balance: 2962,08"),
+    ]
+
+
 def test_long_row(read):
     """What identifies it comes first, and is the title of each of its chunks."""
     (item,) = read("a.csv", f"no,name,note,serial\n7,Scale,{'It works. ' * 90},BV-1\n")

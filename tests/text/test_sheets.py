@@ -60,6 +60,17 @@ def test_names_above_a_row(read):
     assert [section.context for section in skadi.sections] == ["Stock (hidden) > Pumps of the mill"]
 
 
+def test_lines_of_several_cells_above_the_names(read):
+    sheet = (
+        row(1, "Lee Bank", "Current account")
+        + row(2, "Date", "Name", "Why", "Amount")
+        + row(3, "2 May", "Fibrelee", "net", 40)
+    )
+    _, fibrelee = read("a.xlsx", xlsx(sheet))
+    assert fibrelee.text == "Date: 2 May; Name: Fibrelee; Why: net; Amount: 40"
+    assert [section.context for section in fibrelee.sections] == ["Stock > Lee Bank; Current account"]
+
+
 @pytest.mark.parametrize(
     ("cell", "shown"),
     [

@@ -20,6 +20,7 @@ _HEAD_LINES: Final = 200
 _HEAD_CHARACTERS: Final = 1 << 20
 _MOST_ABOVE: Final = 30
 _MOST_LEFT: Final = 2
+_FEWEST_NAMES: Final = 3
 # Rows that are a whole table, or show what one is.
 _FEW: Final = 100
 # The headers of a table that names one property of a thing in each row.
@@ -110,6 +111,8 @@ def _num_above(records: Sequence[Sequence[str]], width: int) -> int:
     """How many records stand above the table: short ones, or at most two cells at the left of wider rows."""
     counts = Counter(sum(map(bool, cells)) for cells in records if any(cells))
     filled = max(counts, key=lambda texts: (counts[texts], -texts), default=0)  # of most rows; if in doubt, fewer
+    if short := num_short_above(records, width, filled):
+        return short
     for number, cells in enumerate(records[:_MOST_ABOVE]):
         texts = sum(map(bool, cells))
         is_left = texts <= _MOST_LEFT and not any(cells[texts:])
@@ -118,7 +121,19 @@ def _num_above(records: Sequence[Sequence[str]], width: int) -> int:
     return 0
 
 
-def _trimmed(cells: list[str]) -> list[str]:
+def num_short_above(records: Sequence[Sequence[str]], width: int, filled: int) -> int:
+    """How many records stand above the names of columns, as a statement's bank and account, with cells missing at the end.
+
+    Most records have `width` cells, of which `filled` are not blank.
+    """
+    texts = (sum(map(bool, cells)) for cells in records[:_MOST_ABOVE])
+    number = next((at for at, own in enumerate(texts) if own >= max(filled, _FEWEST_NAMES)), 0)
+    are_short = all(len(_trimmed(cells)) < width - 1 for cells in records[:number])
+    is_table = number and are_short and is_header(records[number], records[number + 1 :])
+    return number if is_table and not names_of_two_rows(records[number - 1 : number + _FEW]) else 0
+
+
+def _trimmed(cells: Sequence[str]) -> Sequence[str]:
     while cells and not cells[-1]:
         cells = cells[:-1]
     return cells

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 from mbc_engine.text.decoding import ByteStream, storable
 from mbc_engine.text.document import counted, damage_is_unreadable
 from mbc_engine.text.formats.archives import Archive, read_archive
-from mbc_engine.text.formats.delimited import is_header
+from mbc_engine.text.formats.delimited import is_header, num_short_above
 from mbc_engine.text.formats.rows import LONGEST_NAME, Cell, Row
 
 if TYPE_CHECKING:
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 _Place = tuple[int, int]
 # Larger merged areas, and longer repetitions, are decoration.
 _MOST_REPEATED: Final = 1000
+# How many rows of a table tell the names of its columns.
+_HEAD_ROWS: Final = 200
 
 
 @dataclass
@@ -67,6 +69,10 @@ class _Sheet:
                 text = next(iter(self.rows[number].values()))
                 yield self._row(number, {}, title, date)
                 caption = " ".join(text.split())[:LONGEST_NAME]
+            for number in rest[: self._num_short_above(rest[:_HEAD_ROWS])]:
+                rest.remove(number)
+                caption = "; ".join(filter(None, (caption, *self.rows[number].values())))[:LONGEST_NAME]
+                yield self._row(number, {}, title, date)
             if rest and (header := self._names(rest)) and {*header} != {*names}:
                 names = header
                 del rest[: 1 + (rest[0] in self.groups)]
@@ -79,9 +85,15 @@ class _Sheet:
         for _, block in groupby(enumerate(numbers), key=lambda pair: pair[1] - pair[0]):
             yield [number for _, number in block]
 
+    def _num_short_above(self, block: list[int]) -> int:
+        columns = sorted({column for number in block for column in self.rows[number]})
+        table = [[self.rows[number].get(column, "") for column in columns] for number in block]
+        counts = Counter(len(self.rows[number]) for number in block)
+        return num_short_above(table, len(columns), max(counts, key=counts.__getitem__, default=0))
+
     def _names(self, block: list[int]) -> dict[int, str]:
         """The names of columns in the first row of a block, or the first two if the first groups columns."""
-        header, *below = (self.rows[number] for number in block[:200])
+        header, *below = (self.rows[number] for number in block[:_HEAD_ROWS])
         num_rows = 2 if block[0] in self.groups and below else 1
         columns = sorted(header if num_rows == 1 else {**header, **below[0]})
         first = [header.get(column, "") for column in columns]
