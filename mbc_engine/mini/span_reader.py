@@ -25,7 +25,7 @@ from mbc_engine.errors import ModelError
 from mbc_engine.lm.bert import Bert, Floats, batches, map_tensors
 from mbc_engine.sources import content_stems
 from mbc_engine.text.chunks import split_sentences
-from mbc_engine.text.dates import parts_of_other_years
+from mbc_engine.text.dates import asks_when, parts_of_other_years
 from mbc_engine.text.language import canonical_question
 
 # How many of each passage's likeliest spans are used to estimate confidence in the best.
@@ -136,7 +136,7 @@ class SpanReader:
             for question, (ids, texts) in enumerate(zip(question_ids, passages, strict=True))
             for passage, text in enumerate(texts)
             for context in [context_ids(contexts[question][passage]) if contexts else []]
-            for window, offsets in self.windows(text, len(ids) + len(context))
+            for window, offsets in self.windows(text, len(ids) + len(context), asks_when(questions[question]))
         ]
         best: list[list[Span | None]] = [[None] * len(texts) for texts in passages]
 
@@ -175,9 +175,9 @@ class SpanReader:
         ids = [self.encoder.cls, *question, self.encoder.sep, *context, *window, self.encoder.sep]
         return Row(ids, type_start, type_start + len(context))
 
-    def windows(self, passage: str, question_tokens: int) -> list[Window]:
+    def windows(self, passage: str, question_tokens: int, keeps_times: bool) -> list[Window]:
         """What is read at once of a passage, `as_read`, with offsets in the passage itself."""
-        text, origins = as_read(passage)
+        text, origins = as_read(passage, keeps_times=keeps_times)
         encoded = self.encoder.tokenizer.encode(text, add_special_tokens=False)
         ids = encoded.ids[:_MOST_TOKENS]
         offsets = [(origins[start], origins[end]) for start, end in encoded.offsets[:_MOST_TOKENS]]
@@ -253,14 +253,18 @@ def labels(question: str, text: str) -> list[tuple[int, int]]:
 _NARROW: Final = 60
 _STOPS: Final = ".!?\u2026:;,"
 _BOX: Final = re.compile(r"^[ \t]*(?:[-*+]|\d+[.)])[ \t]+(\[[ xX]\])(?=[ \t])", re.MULTILINE)
+# The time before a line of speech, as `formats/subtitles.py` writes it, or of a log.
+_TIME: Final = re.compile(r"^\d\d:\d\d:\d\d (?=\S)", re.MULTILINE)
 
 
-def as_read(passage: str) -> tuple[str, Sequence[int]]:
+def as_read(passage: str, *, keeps_times: bool = False) -> tuple[str, Sequence[int]]:
     """A passage without what the reader does not see, and where each of its characters, and its end, is in the passage.
 
-    An entry that ends with its line gets a semicolon, and a box says whether it is ticked.
+    An entry that ends with its line gets a semicolon, a box says whether it is ticked, and times before lines are left out.
     """
     changes = {match.span(1): "open:" if match[1] == "[ ]" else "done:" for match in _BOX.finditer(passage)}
+    if not keeps_times:
+        changes |= {time.span(): "" for time in _TIME.finditer(passage)}
     width = max(map(len, passage.split("\n")))
     for (_, end), (following, _) in pairwise(split_sentences(passage)):
         line = end - passage.rfind("\n", 0, end)
@@ -270,7 +274,7 @@ def as_read(passage: str) -> tuple[str, Sequence[int]]:
     parts, origins, done = list[str](), list[int](), 0
     for (start, end), written in sorted(changes.items()):
         parts += (passage[done:start], written)
-        origins += (*range(done, start + 1), *[end] * (len(written) - 1))
+        origins += (*range(done, start + bool(written)), *[end] * (len(written) - 1))
         done = end
     return "".join((*parts, passage[done:])), [*origins, *range(done, len(passage) + 1)]
 

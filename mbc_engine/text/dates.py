@@ -116,7 +116,7 @@ _TIME: Final = re.compile(
     re.IGNORECASE,
 )
 _WHEN: Final = re.compile(
-    r"\W*(?:(?:since|until|from|by|in) )?(?:when|(?:what|which) (?:year|date|day))\b", re.IGNORECASE
+    r"\W*(?:(?:since|until|from|by|in|at|on) )?(?:when|(?:what|which) (?:year|date|day|time(?! zone)))\b", re.IGNORECASE
 )
 
 

@@ -201,6 +201,7 @@ def test_best_of_several_windows(by_word):
         ("* [x] Paint\n* [ ] Order [ ] it\n", "* done: Paint;* open: Order [ ] it\n"),
         # The line break is only where no more words fit.
         (f"{'So ' * 20}say\nThe people of Vik\nOne", f"{'So ' * 20}say\nThe people of Vik;One"),
+        ("Talk.\n00:00:09 Right.\n00:01:02 Next", "Talk.\nRight.\nNext"),
     ],
 )
 def test_entries_are_read_apart(passage, read):
@@ -208,6 +209,12 @@ def test_entries_are_read_apart(passage, read):
     assert text == read
     assert len(origins) == len(text) + 1
     assert "".join(passage[start:end] for start, end in pairwise(origins)) == passage
+
+
+def test_times_before_lines_are_read_if_asked_for():
+    assert as_read("00:00:09 Hugo", keeps_times=True)[0] == "00:00:09 Hugo"
+    text, origins = as_read("00:00:09 Hugo")
+    assert (text, origins) == ("Hugo", [9, 10, 11, 12, 13])
 
 
 def test_an_answer_in_a_list_is_as_it_is_written(by_word):

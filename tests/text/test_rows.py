@@ -102,6 +102,8 @@ def test_separators(read, separator):
         ("Halvor,555-0101\nSigne,555-0102\n", ["Halvor; 555-0101", "Signe; 555-0102"]),
         ("Ada,Oslo\nBo,Oslo\nCy,Oslo\n", ["Ada; Oslo", "Bo; Oslo", "Cy; Oslo"]),
         ("Region,2023,2024\nNorth,1,2\n", ["Region: North; 2023: 1; 2024: 2"]),
+        ("Item;2022 EUR;2023 EUR\nRent;1;2\n", ["Item: Rent; 2022 EUR: 1; 2023 EUR: 2"]),
+        ("Boat;2000 EUR;2000 EUR\nCar;2010 EUR;9 EUR\n", ["Boat; 2000 EUR; 2000 EUR", "Car; 2010 EUR; 9 EUR"]),
         ("Farm,2022,,2023,\n,t,kg,t,kg\nMo,1,2,3,4\n", ["Farm: Mo; 2022 t: 1; 2022 kg: 2; 2023 t: 3; 2023 kg: 4"]),
         ("Property;Value\nModel;Hydra 9\nPower;11 kW\n", ["Model: Hydra 9\nPower: 11 kW"]),
         ("Name;Wert\n" + "a;1\n" * 101, ["Name: a; Wert: 1"] * 101),
