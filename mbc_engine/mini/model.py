@@ -59,7 +59,7 @@ from mbc_engine.ranking import Hit
 from mbc_engine.sources import Known, Passages, content_stems, matches, sentence_around
 from mbc_engine.text.characters import on_one_line, readable
 from mbc_engine.text.chunks import Chunker
-from mbc_engine.text.dates import asks_when, names_a_time, period_in
+from mbc_engine.text.dates import asks_when, months_in, names_a_time, period_in
 from mbc_engine.text.language import canonical_question
 
 _FORMAT: Final = "mbc-retriever-reader-1"
@@ -444,13 +444,18 @@ class RetrieverReader(Model):
 def _in_time(question: str, text: str, known: Known, span: Span | None) -> Span | None:
     """A span whose margin is lower if its passage is of another time, or of another lettered thing, than the question.
 
-    Or if it is no number or time though one is asked for, or a time in a row of a table that has only a name in common
-    with the question, as the day when somebody was hired if the question is when they died.
+    Or if its sentence names other months; if it is no number or time though one is asked for; or if it is a time in a
+    row of a table that has only a name in common with the question, as the day when somebody was hired if the question
+    is when they died.
     """
     if span and is_of_another(question, f"{known.context}\n{text}", known.date):
         return replace(span, margin=span.margin - ANOTHER_TIME)
     if span and any(asked.search(question) and not given.search(span.text) for asked, given in _NUMBERS):
         return replace(span, margin=span.margin - _UNFITTING)
+    if span and not asks_when(question) and (asked := months_in(question)):
+        said = months_in(sentence_around(text, span.start, span.end))
+        if said and asked.isdisjoint(said | months_in(f"{known.context}\n{text[: span.start]}")):
+            return replace(span, margin=span.margin - _UNFITTING)
     if span and asks_when(question):
         row = sentence_around(text, span.start, span.end)
         said = content_stems(" ".join(word for word in question.split() if word.islower())) - _OF_TIME

@@ -45,6 +45,15 @@ _SAID_OF: Final = re.compile(
 )
 # A few words on a line that end in a year, or any heading of Markdown.
 _HEADING: Final = re.compile(r"#+ [^\n]+|\W{0,3}(?:[^\W\d]+ ){0,4}\d{4}\W{0,3}")
+_SHORT: Final = {name[:3]: number for name, number in _MONTHS.items()}
+# May, march and mar are also other words: they count after one of these, a number or a month, and before a number.
+_LEADING: Final = "|".join(rf"(?<=\b{word} )" for word in ("in", "of", "for", "and", "mid", "since", "until", "early"))
+_CERTAIN: Final = "|".join(f"{name[:3]}(?:{name[3:]})?" for name in _MONTHS if name not in ("march", "may"))
+_NAMED_MONTH: Final = re.compile(
+    rf"(?<![^\W\d_])(?:{_CERTAIN}|sept|(?:{_LEADING}|(?<=\d )|(?<=[+/-])|(?-i:(?<=[a-z,] )(?=M)))(?:mar(?:ch)?|may)|"
+    r"(?:mar(?:ch)?|may)(?=[ +/-]*\d))(?![^\W\d_])",
+    re.IGNORECASE,
+)
 _CLAUSE: Final = re.compile(r"[;,] |[()|]|\n")
 
 
@@ -73,6 +82,11 @@ class Period(NamedTuple):
 def is_of_another_time(period: Period, text: str, day: str | None) -> bool:
     """Whether a text names a year, but it and the day of its document do not name the period."""
     return _ANY_YEAR.search(text) is not None and not period.is_named_in(f"{text} {day or ''}")
+
+
+def months_in(text: str) -> set[int]:
+    """The months that a text names, or abbreviates, from 1 to 12."""
+    return {_SHORT.get(match[0].lower()[:3], 0) for match in _NAMED_MONTH.finditer(text)} - {0}
 
 
 def parts_of_other_years(question: str, text: str) -> list[tuple[int, int]]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mbc_engine.text.dates import Period, is_of_another_time, names_a_time, parts_of_other_years, period_in
+from mbc_engine.text.dates import Period, is_of_another_time, months_in, names_a_time, parts_of_other_years, period_in
 
 
 @pytest.mark.parametrize(
@@ -38,6 +38,22 @@ def test_period_of_a_question(question, period):
 )
 def test_passages_of_another_time(text, day, is_other):
     assert is_of_another_time(Period(2023, 3), text, day) == is_other
+
+
+@pytest.mark.parametrize(
+    ("text", "months"),
+    [
+        ("gas for march and april", {3, 4}),
+        ("gas bill jan+feb", {1, 2}),
+        ("oct-dec", {10, 12}),
+        ("the hours of may", {5}),
+        ("From May to Sept.", {5, 9}),
+        ("mar 4", {3}),
+        ("You may march on. May I decide on Augusta, the mayor?", set()),
+    ],
+)
+def test_months(text, months):
+    assert months_in(text) == months
 
 
 FEES = "The fee for 2027 is 72 EUR (2026: 66 EUR). It was paid since 2019. In 2025, it was 64 EUR."

@@ -10,7 +10,8 @@ from mbc_engine.mini.kinds.passages import Item, Passage, Reply, Sentence, has_s
 from mbc_engine.sources import content_stems
 
 _ALTERNATIVES: Final = re.compile(
-    r"\b(?:differences? between|compare) (?P<one>.+?) (?:and|with|to) (?P<other>.+)$"
+    r"\b(?:differences? between|compare|how (?:do|does|did|is|are)) (?P<one>.+?) "
+    r"(?:and|with|to|(?:differ|compare|different) (?:from|to|with)) (?P<other>.+)$"
     r"|(?:^|[,:] )(?P<left>[^,:]+?),? or (?P<right>[^,:]+)$",
     re.IGNORECASE,
 )

@@ -92,7 +92,8 @@ _ABOUT: Final = stems_of(
     "happen happened happening happens tell told remind say says said know known note notes file files document "
     "documents article articles page pages news new newest latest summary summarise summarize overview outline "
     "describe mention mentions talk speak contain refer discuss cover deal written took place went list show find "
-    "please everything something anything say else"
+    "please everything something anything say else give gist short brief briefly quick main points sentences decided agreed "
+    "discussed planned"
 )
 
 
