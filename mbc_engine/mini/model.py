@@ -452,9 +452,9 @@ def _in_time(question: str, text: str, known: Known, span: Span | None) -> Span 
         return replace(span, margin=span.margin - ANOTHER_TIME)
     if span and any(asked.search(question) and not given.search(span.text) for asked, given in _NUMBERS):
         return replace(span, margin=span.margin - _UNFITTING)
-    if span and not asks_when(question) and (asked := months_in(question)):
-        said = months_in(sentence_around(text, span.start, span.end))
-        if said and asked.isdisjoint(said | months_in(f"{known.context}\n{text[: span.start]}")):
+    if span and not asks_when(question) and (asked_months := months_in(question)):
+        months = months_in(sentence_around(text, span.start, span.end))
+        if months and asked_months.isdisjoint(months | months_in(f"{known.context}\n{text[: span.start]}")):
             return replace(span, margin=span.margin - _UNFITTING)
     if span and asks_when(question):
         row = sentence_around(text, span.start, span.end)

@@ -33,6 +33,8 @@ _RIVALS: Final = 20
 
 # What a span's score loses where its clause or sentence is about other years than the question.
 _ANOTHER_YEAR: Final = 5.0
+# What it loses under another heading than one that the question names.
+_ANOTHER_SECTION: Final = 3.0
 # What it loses where the text denies it, and where it only names or numbers what is said.
 _DENIAL: Final = 5.0
 _LABEL: Final = 5.0
@@ -49,6 +51,8 @@ _DENYING: Final = re.compile(
 # The number of a heading or of an item of a list, and a column's name in a row of a table with its cell.
 _NUMBERING: Final = re.compile(r"^[ \t]*(?:\(?\d{1,3}[.)]|[a-z]\))(?=[ \t])", re.MULTILINE)
 _CELL: Final = re.compile(r"(?:(?<=; )|^(?=[^\n]*; ))(?P<column>[^:;\n]{1,80}): (?P<value>[^;\n]*)", re.MULTILINE)
+# A short line after a blank one, or a heading of Markdown.
+_HEADING: Final = re.compile(r"(?:(?<=\n\n)|\A)(?:#{1,6} [^\n]+|[^\W\d_][^\n.;!?]{1,58}[^\s.;!?,])(?=\n)")
 # The width of the products by which pairs of a span's edges are scored.
 PAIR_RANK: Final = 64
 _GAP: Final = re.compile(r"\n\s*\n")  # which no span goes across
@@ -193,6 +197,8 @@ class SpanReader:
         none, scores = self.head.none(states), self.head.scores(states[row.start : -1])
         for start, end in parts_of_other_years(question, text):
             scores[[at for at, (first, _) in enumerate(offsets) if start <= first < end]] -= _ANOTHER_YEAR
+        for start, end in sections_of_others(question, text):
+            scores[[at for at, (first, _) in enumerate(offsets) if start <= first < end]] -= _ANOTHER_SECTION
         (firsts, lasts), (begins, ends) = zip(*offsets, strict=True), denied_edges(question, text)
         scores[np.isin(firsts, begins)] -= _DENIAL
         scores[:, np.isin(lasts, ends)] -= _DENIAL
@@ -235,6 +241,29 @@ def denied_edges(question: str, text: str) -> tuple[list[int], list[int]]:
     if _NOT.search(question):
         return [], []
     return [match.end() for match in _DENIED.finditer(text)], [match.start() for match in _DENYING.finditer(text)]
+
+
+def sections_of_others(question: str, text: str) -> list[tuple[int, int]]:
+    """The sections of a text that are not about what the question names in another's heading, and only there.
+
+    The first heading counts for all that follows, as a title does.
+    """
+    headings = list(_HEADING.finditer(text))
+    headings = ([own for own in headings if own[0][0] == "#"] or headings)[1:]
+    asked = content_stems(question) if headings else set()
+    others, done = list[tuple[int, int]](), headings[0].start() if headings else 0
+    for at, heading in enumerate(headings):
+        below = (own.start() for own in headings[at + 1 :] if _level(own[0]) <= _level(heading[0]))
+        end = next(below, len(text))
+        if asked & stems_of(heading[0]) - stems_of(f"{text[: heading.start()]}\n{text[end:]}"):
+            others.append((done, heading.start()))
+            done = max(done, end)
+    return [*others, (done, len(text))] if others else []
+
+
+def _level(heading: str) -> int:
+    marks = len(heading) - len(heading.lstrip("#"))
+    return marks or (1 if heading.split(maxsplit=1)[0].isupper() else 2)
 
 
 def labels(question: str, text: str) -> list[tuple[int, int]]:

@@ -119,6 +119,7 @@ def test_lists_steps_and_causes(question: str, span: str, text: str, expected: t
         ("Which is cheaper, the bun or the tart?", "item: Bun; unit: bag of 6; price: 3.20\nitem: Plum tart; unit: slice; price: 3.60",
          "the bun"),
         ("which has more ram, heron or stork", "host: heron; cpu: 4; ram: 32\nhost: stork; cpu: 8; ram: 16", "heron"),
+        ("Compare the water of C3 and C4 plants", "Water; C3: 400; C4: 250\nLight; C3: 2; C4: 1", "Water; C3: 400; C4: 250"),
         ("What happened at the mill?", "The mill burned down on Sunday. Nobody was hurt. The mill had stood for a century.",
          "The mill burned down on Sunday. The mill had stood for a century."),
         ("What happened on 17 January 2023?", "Sample F17 of January 2023 had -17.8 degrees.", None),
@@ -165,3 +166,14 @@ def test_answers_from_several_passages() -> None:
     assert answer("race lost", *texts) is None
     assert search_text("Summarise the news about the race") == "the about the race"
     assert search_text("Who won the race?") == "Who won the race?"
+
+
+def test_the_same_of_two_documents() -> None:
+    contracts = (
+        "This is ours. Corrections are free here.",
+        "This is new. Corrections cost 60 euros.",
+        "Corrections of proofs are slow.",
+    )
+    expected = "Corrections are free here. Corrections cost 60 euros."
+    assert answer("compare corrections in the two contracts", *contracts, context="contracts") == (expected, 2)
+    assert answer("compare repairs in the two contracts", *contracts, context="contracts") is None

@@ -22,6 +22,7 @@ from mbc_engine.mini.span_reader import (
     denied_edges,
     labels,
     load_span_reader,
+    sections_of_others,
 )
 from tests.finder import random_head
 
@@ -158,6 +159,27 @@ def test_what_a_text_denies(question, text, begins, ends):
 )
 def test_labels(question, text, found):
     assert [text[start:end] for start, end in labels(question, text)] == found
+
+
+PRINTERS = (
+    "PRINT DATA of printers\n\nLITHO (Cork)\n bleed 3\n\nETIKETT\n bleed 2, no ink\n\nBANNER (large)\n bleed 50\n\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("question", "text", "others"),
+    [
+        ("Which bleed does etikett need?", PRINTERS, ["LITHO (Cork)", "BANNER (large)"]),
+        ("Which bleed does a banner or litho need?", PRINTERS, ["ETIKETT"]),
+        ("Which bleed do printers need?", PRINTERS, []),  # the title
+        ("Which ink is needed?", PRINTERS, []),
+        ("When is the mill closed?", "# Mill\n\n## Mill closed\n\n### Summer\n\nMay\n\n## Boat\n\nJune\n", ["## Boat"]),
+        ("When is the boat away?", "# Mill\n\n## Boat\n\nMay\n\n## Yard\n\nThe boat is away in June.\n", []),
+    ],
+)
+def test_sections_of_others(question, text, others):
+    found = [text[start:end] for start, end in sections_of_others(question, text)]
+    assert [part.split("\n")[0] for part in found if part] == others
 
 
 def test_what_is_denied_is_no_answer(by_word):

@@ -6,7 +6,7 @@ recognise or do not find is answered like any other question, a "fact", with the
 
 from collections.abc import Callable, Mapping, Sequence
 
-from mbc_engine.mini.kinds.comparison import compare_two
+from mbc_engine.mini.kinds.comparison import compare_all, compare_two
 from mbc_engine.mini.kinds.forms import Kind
 from mbc_engine.mini.kinds.lists import one_step, table_column, whole_list
 from mbc_engine.mini.kinds.passages import Passage, Reply
@@ -33,6 +33,6 @@ def compose(
         ),
         "several": lambda: several(question, passages),
         "yes_no": lambda: yes_or_no(question, passages, best),
-        "comparison": lambda: compare_two(question, passages),
+        "comparison": lambda: compare_two(question, passages) or compare_all(question, passages),
     }
     return rules[kind]() if kind in rules else None

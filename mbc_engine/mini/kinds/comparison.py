@@ -2,11 +2,23 @@
 
 import re
 from collections.abc import Sequence
+from itertools import islice
 from typing import Final
 
 from mbc_engine.bank.words import stems_of
 from mbc_engine.mini.kinds.forms import BE_OR_DO, COMPARATIVE, CUES
-from mbc_engine.mini.kinds.passages import Item, Passage, Reply, Sentence, has_stem, missing, sentences_of, table_rows
+from mbc_engine.mini.kinds.passages import (
+    NAMED,
+    Item,
+    Passage,
+    Reply,
+    Sentence,
+    has_stem,
+    missing,
+    sentences_of,
+    table_rows,
+    with_all,
+)
 from mbc_engine.sources import content_stems
 
 _ALTERNATIVES: Final = re.compile(
@@ -59,12 +71,23 @@ def compare_two(question: str, passages: Sequence[Passage]) -> Reply | None:
     return Reply(" ".join(item.text for item in items), items, is_said)
 
 
+def compare_all(question: str, passages: Sequence[Passage]) -> Reply | None:
+    """The sentence that has all names in a question; or else those with most of its words from two documents with all."""
+    names = content_stems(" ".join(NAMED.findall(question))) - _COMPARING
+    said = [one for one in sentences_of(passages) if len(names) > 1 and not missing(names, one.text)]
+    if said:
+        return Reply(said[0].text, (Item(said[0].text, said[0].passage, said[0].text),))
+    wanted = content_stems(question) - _COMPARING
+    items = tuple(Item(sentence, at, sentence) for at, sentence in islice(with_all(wanted, passages), 2))
+    return Reply(" ".join(item.text for item in items), items, is_certain=True) if len(items) > 1 else None
+
+
 def _unlike(sentence: str, context: str, shared: set[str], cue: str) -> tuple[int, bool, bool]:
     """How many of the words that two things share a sentence about one lacks, and whether it lacks cue and number."""
     return len(missing(shared, f"{context} {sentence}")), not re.search(cue, sentence), not re.search(r"\d", sentence)
 
 
-_COMPARING: Final = stems_of("compare difference differences between")
+_COMPARING: Final = stems_of("compare difference differences between differ two both")
 
 
 def _quantity(sentence: str, stems: set[str], shared: set[str]) -> tuple[float, str] | None:

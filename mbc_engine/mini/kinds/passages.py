@@ -1,7 +1,7 @@
 """What answers by rule are made of: passages and their sentences, rows of tables, words; and the reply."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -152,3 +152,14 @@ def _is_fragment(text: str) -> bool:
 def has_stem(word: str, stem: str) -> bool:
     """Whether a word is of this stem, in any form."""
     return any(_is_same(stem, other) for other in stems_of(word))
+
+
+def with_all(stems: set[str], passages: Sequence[Passage]) -> Iterator[tuple[int, str]]:
+    """The first passage of each document that has all words, with the sentence that has most."""
+    seen = set[str]()
+    for at, passage in enumerate(passages):
+        if not stems or passage.name in seen or missing(stems, passage.said):
+            continue
+        seen.add(passage.name)
+        own = [one.text for one in sentences_of([passage])] or [on_one_line(passage.text)]
+        yield at, min(own, key=lambda text: len(missing(stems, text)))

@@ -1,7 +1,7 @@
 """Answers in the words of the passages: causes, summaries, what mentions something, and an answer from each."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import accumulate, islice
 from typing import Final
 
@@ -16,6 +16,7 @@ from mbc_engine.mini.kinds.passages import (
     sentences_of,
     table_rows,
     topic_of,
+    with_all,
 )
 from mbc_engine.sources import content_stems, sentence_around
 from mbc_engine.text import split_sentences
@@ -97,26 +98,15 @@ _MONTHS: Final = stems_of(" ".join(MONTH_NAMES))
 
 def mentions(question: str, passages: Sequence[Passage]) -> Reply | None:
     """The documents that have every word of what the question is about, each with the sentence that has most."""
-    items = tuple(Item(passages[at].name, at, sentence) for at, sentence in _with_all(topic_of(question)[0], passages))
+    items = tuple(Item(passages[at].name, at, sentence) for at, sentence in with_all(topic_of(question)[0], passages))
     return Reply(joined([item.text for item in items]), items, is_certain=True) if items else None
 
 
 def keywords(question: str, passages: Sequence[Passage]) -> Reply | None:
     """The sentences with most of a query's words, from the best documents that have all."""
-    found = islice(_with_all(content_stems(question), passages), _MOST_QUOTED)
+    found = islice(with_all(content_stems(question), passages), _MOST_QUOTED)
     items = tuple(Item(sentence, at, sentence) for at, sentence in found)
     return Reply(" ".join(item.text for item in items), items, is_certain=True) if items else None
-
-
-def _with_all(stems: set[str], passages: Sequence[Passage]) -> Iterator[tuple[int, str]]:
-    """The first passage of each document that has all words, with the sentence that has most."""
-    seen = set[str]()
-    for at, passage in enumerate(passages):
-        if not stems or passage.name in seen or missing(stems, passage.said):
-            continue
-        seen.add(passage.name)
-        own = [one.text for one in sentences_of([passage])] or [on_one_line(passage.text)]
-        yield at, min(own, key=lambda text: len(missing(stems, text)))
 
 
 # Of a span over "not here", in a sentence with the words of the question.
