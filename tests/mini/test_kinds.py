@@ -63,6 +63,7 @@ MILL = "# The mill\n\nStarting the mill:\n\n1. Open the gate.\n2. Lift the sluic
         ("Which materials were used?", "brick", "It is of brick, red stone and glass.", ("brick, red stone and glass", 3)),
         ("Which materials were used?", "brick and stone", "Of brick and stone, it is 40 m long and tall.", ("brick and stone", 2)),
         ("Which payments lack a receipt?", "2 May", "It is for 2 May (4 euros) and 9 May (3 euros).", ("2 May (4 euros) and 9 May (3 euros)", 2)),
+        ("What are the parts?", "3 g of barley", "Parts: 3 g of barley, 2 g of oats and salt.", ("3 g of barley, 2 g of oats and salt", 3)),
         ("Which player won?", "Ada", "Ada, a nurse, was there.", None),
         ("what should a new member bring", "a rope", "Bring:\n- a rope\n- a lamp", ("a rope and a lamp", 2)),
         ("How can a younger member apply?", "letter", "It is free. Members apply by letter.", ("Members apply by letter.", 0)),

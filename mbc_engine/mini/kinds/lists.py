@@ -161,8 +161,9 @@ def _end_of_list(text: str, start: int, end: int) -> int:
     """
     last = next((last for first, last in split_sentences(text) if first <= start < last), end)
     last -= text[last - 1] in ".!?"
-    are_names = text[start].isupper() or text[start].isdigit() or text.startswith("the ", start)
-    said_of = _IN_BRACKETS.match(text, end, last) if are_names else None
+    are_names = text[start].isupper() or text.startswith("the ", start)
+    said_of = _IN_BRACKETS.match(text, end, last) if are_names or text[start].isdigit() else None
+    are_names |= said_of is not None
     at, number = said_of.end() if said_of else end, len(own := list(_SEPARATOR.finditer(text, start, end)))
     if any(separator["last"] for separator in own):
         return end
