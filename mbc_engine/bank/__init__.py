@@ -1,6 +1,6 @@
 """The memory bank: the codes and texts of every document in one file. Needs no model and no torch.
 
-What a question needs nothing of is in `exchange` (removal, merging, export, undo) and `verification`.
+Removal, merging, export and undo are in `exchange`, checks in `verification`: no question needs them.
 """
 
 from mbc_engine.bank.database import delete

@@ -73,7 +73,7 @@ _DIGIT: Final = re.compile(r"\d")
 _LEAST_VALID: Final = -1.0  # the lowest margin with which a valid version replaces a superseded one
 _ANOTHER_SHARE: Final = 0.02  # of the search, from which on a later passage is looked for
 _AS_SURE: Final = 4.0  # what the margin of a later answer may be lower by
-_UNFITTING: Final = 4.0  # what a span's margin loses if it does not answer "when" or "how many"
+_UNFITTING: Final = 4.0  # what a span's margin loses if it does not answer "when" or "how many", or is of other months
 # What a question asks for, and what its answer has to have.
 _NUMBERS: Final = (
     (re.compile(r"\b(?:phone|telephone|mobile) (?:number|of)\b", re.IGNORECASE), re.compile(r"\d")),
@@ -454,7 +454,8 @@ def _in_time(question: str, text: str, known: Known, span: Span | None) -> Span 
         return replace(span, margin=span.margin - _UNFITTING)
     if span and not asks_when(question) and (asked_months := months_in(question)):
         months = months_in(sentence_around(text, span.start, span.end))
-        if months and asked_months.isdisjoint(months | months_in(f"{known.context}\n{text[: span.start]}")):
+        known_months = months_in(f"{known.date or ''} {known.context}\n{text[: span.start]}")
+        if months and asked_months.isdisjoint(months | known_months):
             return replace(span, margin=span.margin - _UNFITTING)
     if span and asks_when(question):
         row = sentence_around(text, span.start, span.end)

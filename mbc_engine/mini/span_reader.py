@@ -51,8 +51,12 @@ _DENYING: Final = re.compile(
 # The number of a heading or of an item of a list, and a column's name in a row of a table with its cell.
 _NUMBERING: Final = re.compile(r"^[ \t]*(?:\(?\d{1,3}[.)]|[a-z]\))(?=[ \t])", re.MULTILINE)
 _CELL: Final = re.compile(r"(?:(?<=; )|^(?=[^\n]*; ))(?P<column>[^:;\n]{1,80}): (?P<value>[^;\n]*)", re.MULTILINE)
-# A short line after a blank one, or a heading of Markdown.
-_HEADING: Final = re.compile(r"(?:(?<=\n\n)|\A)(?:#{1,6} [^\n]+|[^\W\d_][^\n.;!?]{1,58}[^\s.;!?,])(?=\n)")
+# A heading of Markdown, or a short line after a blank one that the next does not go on.
+_HEADING: Final = re.compile(
+    r"^#{1,6} [^\n]+(?=\n)|(?:(?<=\n\n)|\A)[^\W\d_][^\n.;!?]{1,58}[^\s.;!?,](?=\n(?![a-z]))", re.MULTILINE
+)
+# Of a passage, in which sections are looked for; more than are read.
+_MOST_CHARACTERS: Final = 8192
 # The width of the products by which pairs of a span's edges are scored.
 PAIR_RANK: Final = 64
 _GAP: Final = re.compile(r"\n\s*\n")  # which no span goes across
@@ -140,7 +144,7 @@ class SpanReader:
             for question, (ids, texts) in enumerate(zip(question_ids, passages, strict=True))
             for passage, text in enumerate(texts)
             for context in [context_ids(contexts[question][passage]) if contexts else []]
-            for window, offsets in self.windows(text, len(ids) + len(context), asks_when(questions[question]))
+            for window, offsets in self.windows(text, len(ids) + len(context), _needs_times(questions[question]))
         ]
         best: list[list[Span | None]] = [[None] * len(texts) for texts in passages]
 
@@ -184,7 +188,10 @@ class SpanReader:
         text, origins = as_read(passage, keeps_times=keeps_times)
         encoded = self.encoder.tokenizer.encode(text, add_special_tokens=False)
         ids = encoded.ids[:_MOST_TOKENS]
-        offsets = [(origins[start], origins[end]) for start, end in encoded.offsets[:_MOST_TOKENS]]
+        # What is left out after a character does not belong to it.
+        offsets = [
+            (origins[start], min(origins[end], origins[end - 1] + 1)) for start, end in encoded.offsets[:_MOST_TOKENS]
+        ]
         room = self.window - question_tokens - 3
         step = max(1, room // 2)
         starts = range(0, max(len(ids) - room, 0) + step, step) if len(ids) > room else range(min(len(ids), 1))
@@ -246,24 +253,31 @@ def denied_edges(question: str, text: str) -> tuple[list[int], list[int]]:
 def sections_of_others(question: str, text: str) -> list[tuple[int, int]]:
     """The sections of a text that are not about what the question names in another's heading, and only there.
 
-    The first heading counts for all that follows, as a title does.
+    The first heading counts for all that follows, as a title does. Nor is a section of another thing that has as many of
+    the question's words as the one that it names.
     """
-    headings = list(_HEADING.finditer(text))
+    headings = list(_HEADING.finditer(text := text[:_MOST_CHARACTERS]))
     headings = ([own for own in headings if own[0][0] == "#"] or headings)[1:]
     asked = content_stems(question) if headings else set()
-    others, done = list[tuple[int, int]](), headings[0].start() if headings else 0
+    starts = [heading.start() for heading in headings]
+    named, most = set[int](), 0  # sections, and how many of the question's words one has
     for at, heading in enumerate(headings):
-        below = (own.start() for own in headings[at + 1 :] if _level(own[0]) <= _level(heading[0]))
-        end = next(below, len(text))
-        if asked & stems_of(heading[0]) - stems_of(f"{text[: heading.start()]}\n{text[end:]}"):
-            others.append((done, heading.start()))
-            done = max(done, end)
-    return [*others, (done, len(text))] if others else []
+        own = asked & stems_of(heading[0])
+        last = next((n for n in range(at + 1, len(headings)) if _level(headings[n][0]) <= _level(heading[0])), None)
+        end = len(text) if last is None else starts[last]
+        if own and own - stems_of(f"{text[: starts[at]]}\n{text[end:]}"):
+            named |= {*range(at, last or len(headings))}
+            most = max(most, len(asked & stems_of(text[starts[at] : end])))
+    sections = enumerate(pairwise([*starts, len(text)]))
+    return [
+        span for at, span in sections if named and at not in named and len(asked & stems_of(text[slice(*span)])) < most
+    ]
 
 
 def _level(heading: str) -> int:
-    marks = len(heading) - len(heading.lstrip("#"))
-    return marks or (1 if heading.split(maxsplit=1)[0].isupper() else 2)
+    """How deep a heading is; one in capitals stands above others."""
+    marks, (word, *_) = len(heading) - len(heading.lstrip("#")), heading.split()
+    return marks or (1 if word.isupper() and len(word) > 1 and word.isalpha() else 2)
 
 
 def labels(question: str, text: str) -> list[tuple[int, int]]:
@@ -284,6 +298,10 @@ _STOPS: Final = ".!?\u2026:;,"
 _BOX: Final = re.compile(r"^[ \t]*(?:[-*+]|\d+[.)])[ \t]+(\[[ xX]\])(?=[ \t])", re.MULTILINE)
 # The time before a line of speech, as `formats/subtitles.py` writes it, or of a log.
 _TIME: Final = re.compile(r"^\d\d:\d\d:\d\d (?=\S)", re.MULTILINE)
+
+
+def _needs_times(question: str) -> bool:
+    return asks_when(question) or re.search(r"\d:\d\d", question) is not None
 
 
 def as_read(passage: str, *, keeps_times: bool = False) -> tuple[str, Sequence[int]]:

@@ -46,14 +46,16 @@ _SAID_OF: Final = re.compile(
 # A few words on a line that end in a year, or any heading of Markdown.
 _HEADING: Final = re.compile(r"#+ [^\n]+|\W{0,3}(?:[^\W\d]+ ){0,4}\d{4}\W{0,3}")
 _SHORT: Final = {name[:3]: number for name, number in _MONTHS.items()}
-# May, march and mar are also other words: they count after one of these, a number or a month, and before a number.
-_LEADING: Final = "|".join(rf"(?<=\b{word} )" for word in ("in", "of", "for", "and", "mid", "since", "until", "early"))
-_CERTAIN: Final = "|".join(f"{name[:3]}(?:{name[3:]})?" for name in _MONTHS if name not in ("march", "may"))
-_NAMED_MONTH: Final = re.compile(
-    rf"(?<![^\W\d_])(?:{_CERTAIN}|sept|(?:{_LEADING}|(?<=\d )|(?<=[+/-])|(?-i:(?<=[a-z,] )(?=M)))(?:mar(?:ch)?|may)|"
-    r"(?:mar(?:ch)?|may)(?=[ +/-]*\d))(?![^\W\d_])",
-    re.IGNORECASE,
+_ANY_MONTH: Final = re.compile(
+    rf"(?<![^\W\d_])(?:{'|'.join(f'{name[:3]}(?:{name[3:]})?' for name in _MONTHS)}|sept)(?![^\W\d_])", re.IGNORECASE
 )
+# May, march and mar are also other words.
+_DOUBTFUL: Final = ("mar", "may")
+_BEFORE_MONTH: Final = re.compile(
+    r"\b(?:in|of|for|mid|since|until|from|early|late|last|next|this) $|[+/-]$", re.IGNORECASE
+)
+_AFTER_NAME: Final = re.compile(r"\W*(?:$|\n)|[,;:.)?+/-]")
+_IN_FIGURES: Final = re.compile(r"(?<![\d\[])(?:\d{4}-(\d\d)-\d\d|(\d\d?)[./](\d\d?)[./]\d{2,4})(?!\d)")
 _CLAUSE: Final = re.compile(r"[;,] |[()|]|\n")
 
 
@@ -85,8 +87,23 @@ def is_of_another_time(period: Period, text: str, day: str | None) -> bool:
 
 
 def months_in(text: str) -> set[int]:
-    """The months that a text names, or abbreviates, from 1 to 12."""
-    return {_SHORT.get(match[0].lower()[:3], 0) for match in _NAMED_MONTH.finditer(text)} - {0}
+    """The months that a text names or abbreviates, from 1 to 12, and those that dates in figures may be of."""
+    named = {
+        _SHORT[short]
+        for match in _ANY_MONTH.finditer(text)
+        if (short := match[0].lower()[:3]) in _SHORT and (short not in _DOUBTFUL or _is_month(text, match))
+    }
+    return named | {int(part) for own in _IN_FIGURES.findall(text) for part in own if part and 1 <= int(part) <= 12}
+
+
+def _is_month(text: str, match: re.Match[str]) -> bool:
+    """Whether a word that is another word too is a month where it stands."""
+    start, end = match.span()
+    before, after = text[max(0, start - 8) : start], text[end : end + 4]
+    if re.match(r" ?\d", after) or _BEFORE_MONTH.search(before):
+        return True
+    may_be = match[0][0].isupper() or re.search(r"\d $|\band $", before)
+    return bool(may_be and _AFTER_NAME.match(after))
 
 
 def parts_of_other_years(question: str, text: str) -> list[tuple[int, int]]:
@@ -130,7 +147,8 @@ _TIME: Final = re.compile(
     re.IGNORECASE,
 )
 _WHEN: Final = re.compile(
-    r"\W*(?:(?:since|until|from|by|in|at|on) )?(?:when|(?:what|which) (?:year|date|day|time(?! zone)))\b", re.IGNORECASE
+    r"\W*(?:(?:since|until|from|by|in|at|on) )?(?:when|(?:what|which) (?:year|date|day|time(?= (?:is|was|does|do|did|will|can|must|should)\b|\W*$)))\b",
+    re.IGNORECASE,
 )
 
 

@@ -124,7 +124,7 @@ def is_value(cell: str) -> bool:
 
 def holds_values(first: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
     """Whether the first row of a table has a value, or a period above another, none of which names a column."""
-    first = _without_unit(first)
+    first = _without_unit(first, below)
     columns = ((cell, (row[number] for row in below if number < len(row))) for number, cell in enumerate(first))
     return any(is_value(cell) or (is_period(cell) and any(map(is_period, column))) for cell, column in columns)
 
@@ -132,10 +132,12 @@ def holds_values(first: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
 _IN_UNIT: Final = re.compile(r"((?:19|20)\d\d),?(?: in)? ?\(?(k?(?:[A-Z]{3,4}|[\u20ac$\u00a3]))\)?")
 
 
-def _without_unit(first: Sequence[str]) -> Sequence[str]:
-    """The years of columns without the currency that they have in common: 2022 EUR, 2023 EUR."""
+def _without_unit(first: Sequence[str], below: Sequence[Sequence[str]]) -> Sequence[str]:
+    """The years of columns without the currency that they have in common, if no cell below has it: 2022 EUR, 2023 EUR."""
     years = [match for cell in first if (match := _IN_UNIT.fullmatch(cell))]
-    if len(years) < 2 or len({year[2] for year in years}) > 1 or len({year[1] for year in years}) < len(years):
+    units = {year[2] for year in years}
+    is_priced = any(unit in cell for unit in units for row in below for cell in row)
+    if is_priced or len(units) != 1 or len({year[1] for year in years}) < max(2, len(years)):
         return first
     return [match[1] if (match := _IN_UNIT.fullmatch(cell)) else cell for cell in first]
 

@@ -174,6 +174,9 @@ PRINTERS = (
         ("Which bleed do printers need?", PRINTERS, []),  # the title
         ("Which ink is needed?", PRINTERS, []),
         ("When is the mill closed?", "# Mill\n\n## Mill closed\n\n### Summer\n\nMay\n\n## Boat\n\nJune\n", ["## Boat"]),
+        ("When is the mill closed?", "# Mill\n## Mill closed\nMay\n## Boat\nJune\n", ["## Boat"]),
+        ("How much is the club for children?", "# A\n\n## Club\n\nIt is old.\n\n## Fees\n\nChildren pay 5.\n", []),
+        ("How was the mill?", "Notes\n\nThe mill was good and\nsold.\n\nThen we went to\nthe sea.\n", []),
         ("When is the boat away?", "# Mill\n\n## Boat\n\nMay\n\n## Yard\n\nThe boat is away in June.\n", []),
     ],
 )

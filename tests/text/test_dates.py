@@ -49,7 +49,12 @@ def test_passages_of_another_time(text, day, is_other):
         ("the hours of may", {5}),
         ("From May to Sept.", {5, 9}),
         ("mar 4", {3}),
+        ("Month: March; Gas: 42", {3}),
+        ("# May\nRain", {5}),
+        ("12.03.2024: gas", {3, 12}),
         ("You may march on. May I decide on Augusta, the mayor?", set()),
+        ("Children under 12 may swim for 5 euros and may bring a guest. March on Washington", set()),
+        ("What You May Bring [10/03/2024, 16:20] \u017fep", set()),
     ],
 )
 def test_months(text, months):

@@ -22,8 +22,8 @@ from mbc_engine.mini.kinds.passages import (
 from mbc_engine.sources import content_stems
 
 _ALTERNATIVES: Final = re.compile(
-    r"\b(?:differences? between|compare|how (?:do|does|did|is|are)) (?P<one>.+?) "
-    r"(?:and|with|to|(?:differ|compare|different) (?:from|to|with)) (?P<other>.+)$"
+    r"^how (?:do|does|did|is|are) (?P<this>.+?) (?:differ|compare|different) (?:from|to|with) (?P<that>.+)$"
+    r"|\b(?:differences? between|compare) (?P<one>.+?) (?:and|with|to) (?P<other>.+)$"
     r"|(?:^|[,:] )(?P<left>[^,:]+?),? or (?P<right>[^,:]+)$",
     re.IGNORECASE,
 )
@@ -37,7 +37,7 @@ def compare_two(question: str, passages: Sequence[Passage]) -> Reply | None:
     match = _ALTERNATIVES.search(question.strip().rstrip("?!. "))
     if match is None:
         return None
-    left, right = (match["one"] or match["left"], match["other"] or match["right"])
+    left, right = match["this"] or match["one"] or match["left"], match["that"] or match["other"] or match["right"]
     comparative = re.search(COMPARATIVE, question.lower())
     left = re.sub(rf"^(?:.*?{COMPARATIVE}(?: \w+)? |{BE_OR_DO} )", "", left, flags=re.IGNORECASE)
     right = re.sub(rf" {COMPARATIVE}.*$", "", right, flags=re.IGNORECASE)
@@ -72,12 +72,12 @@ def compare_two(question: str, passages: Sequence[Passage]) -> Reply | None:
 
 
 def compare_all(question: str, passages: Sequence[Passage]) -> Reply | None:
-    """The sentence that has all names in a question; or else those with most of its words from two documents with all."""
-    names = content_stems(" ".join(NAMED.findall(question))) - _COMPARING
+    """The fittest sentence with all names of a question; or, from two documents with all its words, a sentence each."""
+    wanted, names = (content_stems(text) - _COMPARING for text in (question, " ".join(NAMED.findall(question))))
     said = [one for one in sentences_of(passages) if len(names) > 1 and not missing(names, one.text)]
     if said:
-        return Reply(said[0].text, (Item(said[0].text, said[0].passage, said[0].text),))
-    wanted = content_stems(question) - _COMPARING
+        best = min(said, key=lambda one: len(missing(wanted, one.text)))
+        return Reply(best.text, (Item(best.text, best.passage, best.text),))
     items = tuple(Item(sentence, at, sentence) for at, sentence in islice(with_all(wanted, passages), 2))
     return Reply(" ".join(item.text for item in items), items, is_certain=True) if len(items) > 1 else None
 

@@ -29,6 +29,9 @@ _PLURAL: Final = rf"(?!{_NO_PLURAL})(?:\w+[^\Wsui]s|people|children|men|women)"
 _NOTES: Final = (
     r"(?:notes?|files?|documents?|articles?|pages?|papers?|e-?mails?|messages?|letters?|minutes|reports?|news)"
 )
+_WORKS: Final = (
+    r"(?:complaint|talk|lecture|essay|book|story|film|meeting|conversation|contract|agreement|chapter|course|project)"
+)
 # Comparatives, each with what the sentence has to speak of, and whether the larger number has it.
 CUES: Final = {
     **{f"{word}er": (word, True) for word in ("tall", "high", "long", "deep", "fast", "warm", "old", "great", "strong")},
@@ -46,9 +49,10 @@ _FORMS: Final[Sequence[tuple[Kind, str]]] = (
     ("summary", rf"^what (?:do|does|did) (?:\w+ ){{0,3}}{_NOTES} (?:\w+ )?(?:say|tell|know|have)\b|^what is (?:known|said|written|new) (?:about|on|of|in|at)\b"),
     ("summary", r"^what(?: has|'s| is| else)? (?:happened|happens|happening|took place|went on)\b(?! (?:if|when)\b).*\w|^what do (?:i|we|you) (?:know|have) (?:about|on|of)\b"),
     ("summary", r"^(?:please )?(?:(?:tell|remind) (?:me|us) (?:more |all |something )?(?:about|of|what happened)|summari[sz]e|sum up|describe|outline)\b"),
-    ("summary", r"^(?:please )?(?:give (?:me|us) )?(?:an? |the )?(?:short |brief |quick )?(?:summary|overview|outline|gist|main points) (?:of|on|about)\b|\b(?:short|brief|quick) summary$"),
-    ("summary", r"^what(?: is| are| was| were|'s) (?!it |this |that )\w.* about(?:,? (?:briefly|in short|please))?$|^what (?:was|were|has been) (?:decided|agreed|discussed|said|planned)\b"),
-    ("comparison", rf"^(?=.* or )(?=.*{COMPARATIVE})(?:who|which|what|where|{BE_OR_DO})\b|^(?:compare|(?:what (?:is|are) )?(?:the )?differences? between|how (?:do|does|did|is|are) .* (?:differ|compare|different)(?: from| to| with))\b"),
+    ("summary", r"^(?:please )?(?:give (?:me|us) )?(?:an? |the )?(?:short |brief |quick )?(?:summary|overview|outline|gist|main points) (?:of|on|about)\b|[,;:?] (?:short|brief|quick) summary$"),
+    ("summary", rf"^what (?:is|are|was|were) (?:the|this|that|my|our|his|her|an?) (?:\w+ )*?(?:{_NOTES}|{_WORKS})(?: (?:to|from|of|by|in|with|at|between) .*)? about(?:,? (?:briefly|in short|please))?$"),
+    ("summary", r"^what (?:was|were|has been) (?:decided|agreed|discussed|said|planned) (?:about|on|at|in|by|for|with)\b."),
+    ("comparison", rf"^(?=.* or )(?=.*{COMPARATIVE})(?:who|which|what|where|{BE_OR_DO})\b|^(?:compare|(?:what (?:is|are) )?(?:the )?differences? between|how (?!do (?:i|we|you) )(?:do|does|did|is|are) .* (?:differ|compare|different)(?: from| to| with))\b"),
     ("step", rf"\b{ANY_ORDINAL} step\b|\bstep (?:number |no\. ?)?{ANY_NUMBER}\b"),
     ("steps", rf"^how (?:to|(?:do|can|should|must|would|could) {_YOU})\b|^(?:what|which|list|show).* (?:steps|instructions)\b"),
     ("cause", r"^(?:why|how come|for what reason|what (?:is|was|were) the reasons?)\b"),
@@ -56,7 +60,7 @@ _FORMS: Final[Sequence[tuple[Kind, str]]] = (
     ("list", rf"^what (?:all |else |still )?(?:(?:do|should|must|shall|can) {_YOU} (?:still )?(?:have to |need to )?(?:need|bring|pack|buy|take|wear|do)|(?:needs|has) to be done|is (?:still )?(?:left|open|to do))\b"),
     ("list", r"^what(?: was| were| is|'s| has been)? (?:added|fixed|changed|removed|deprecated)\b"),
     ("list", r"^who (?:all |else )?(?:attended|participated|took part|came to|(?:was|were|is|are) (?:all )?(?:present|there|invited|coming|attending|absent))\b"),
-    ("yes_no", rf"^(?!.* or )(?:(?!.*\b(?:who|what|when|where|which|why|how)\b).*, )?{BE_OR_DO}(?:n't)? (?!i am|have|has|be)[\w'\u2019]+ \w+"),
+    ("yes_no", rf"^(?!.* or )(?:(?!.*\b(?:who|whose|whom|what|when|where|which|why|how)\b).*, )?{BE_OR_DO}(?:n't)? (?!i am|have|has|be)[\w'\u2019]+ \w+"),
     ("several", r"^(?:who|what|where|when) (?:(?:else|ever|just|has|have|was|were|got|did|people|they) )?(?!is\b|are\b|am\b|happen)\w+$"),
     ("list", rf"^(?:(?:at|in|on|for|from|with|of) )?(?:which|what) (?:(?!{_NO_PLURAL})\w+ ){{0,2}}?{_PLURAL}\b"),
 )  # fmt: skip

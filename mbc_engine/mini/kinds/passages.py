@@ -92,8 +92,13 @@ _ABOUT: Final = stems_of(
     "happen happened happening happens tell told remind say says said know known note notes file files document "
     "documents article articles page pages news new newest latest summary summarise summarize overview outline "
     "describe mention mentions talk speak contain refer discuss cover deal written took place went list show find "
-    "please everything something anything say else give gist short brief briefly quick main points sentences decided agreed "
-    "discussed planned"
+    "please everything something anything say else"
+)
+# What a question for a summary says of that.
+_GIST: Final = re.compile(
+    r"^(?:please )?(?:give (?:me|us) )?(?:an? |the )?(?:short |brief |quick )?(?:gist|main points)\b|"
+    r",? (?:briefly|in short)\W*$|[,;:?] (?:short|brief|quick) summary\W*$|^what (?:was|were|has been) (?:decided|agreed|discussed|planned)\b",
+    re.IGNORECASE,
 )
 
 
@@ -102,6 +107,7 @@ def search_text(question: str) -> str:
     stems, _ = topic_of(question)
     if kind_of(question) not in ("summary", "mentions") or not stems:
         return question
+    question = _GIST.sub("", question)
     return " ".join(
         word for word in question.split() if not stems.isdisjoint(stems_of(word)) or not stems_of(word) & _ABOUT
     )
@@ -109,6 +115,7 @@ def search_text(question: str) -> str:
 
 def topic_of(question: str) -> tuple[set[str], set[str]]:
     """The stems of what a question is about, and those of them that are names or numbers."""
+    question = _GIST.sub("", question)
     stems = content_stems(question) - _ABOUT
     named = " ".join(NAMED.findall(question))
     return stems, (content_stems(named) & stems if named else set())

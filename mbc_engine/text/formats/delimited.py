@@ -7,7 +7,15 @@ from itertools import chain, islice, zip_longest
 from typing import Final
 
 from mbc_engine.text.decoding import LINE_CHARACTERS, ByteStream, lines, storable
-from mbc_engine.text.document import Content, UnreadableFile, holds_values, is_period, names_of_two_rows, table_lines
+from mbc_engine.text.document import (
+    Content,
+    UnreadableFile,
+    holds_values,
+    is_period,
+    is_value,
+    names_of_two_rows,
+    table_lines,
+)
 from mbc_engine.text.formats.rows import LONGEST_NAME, TEXT_FIELDS, Cell, Row
 from mbc_engine.text.language import word_set
 
@@ -129,14 +137,14 @@ def num_short_above(records: Sequence[Sequence[str]], width: int, filled: int) -
     texts = (sum(map(bool, cells)) for cells in records[:_MOST_ABOVE])
     number = next((at for at, own in enumerate(texts) if own >= max(filled, _FEWEST_NAMES)), 0)
     are_short = all(len(_trimmed(cells)) < width - 1 for cells in records[:number])
-    is_table = number and are_short and is_header(records[number], records[number + 1 :])
+    below = records[number + 1 :]
+    # A row of a table without values looks like names of columns too.
+    is_table = number and are_short and below and any(map(is_value, below[0])) and is_header(records[number], below)
     return number if is_table and not names_of_two_rows(records[number - 1 : number + _FEW]) else 0
 
 
 def _trimmed(cells: Sequence[str]) -> Sequence[str]:
-    while cells and not cells[-1]:
-        cells = cells[:-1]
-    return cells
+    return cells[: max((end for end, cell in enumerate(cells, 1) if cell), default=0)]
 
 
 def _most_common(numbers: Iterable[int]) -> int:

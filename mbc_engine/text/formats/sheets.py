@@ -71,7 +71,8 @@ class _Sheet:
                 caption = " ".join(text.split())[:LONGEST_NAME]
             for number in rest[: self._num_short_above(rest[:_HEAD_ROWS])]:
                 rest.remove(number)
-                caption = "; ".join(filter(None, (caption, *self.rows[number].values())))[:LONGEST_NAME]
+                texts = dict.fromkeys(text for _, text in sorted(self.rows[number].items()))
+                caption = "; ".join(filter(None, (caption, *texts)))[:LONGEST_NAME]
                 yield self._row(number, {}, title, date)
             if rest and (header := self._names(rest)) and {*header} != {*names}:
                 names = header
@@ -89,7 +90,8 @@ class _Sheet:
         columns = sorted({column for number in block for column in self.rows[number]})
         table = [[self.rows[number].get(column, "") for column in columns] for number in block]
         counts = Counter(len(self.rows[number]) for number in block)
-        return num_short_above(table, len(columns), max(counts, key=counts.__getitem__, default=0))
+        number = num_short_above(table, len(columns), max(counts, key=counts.__getitem__, default=0))
+        return 0 if self.groups.intersection(block[:number]) else number
 
     def _names(self, block: list[int]) -> dict[int, str]:
         """The names of columns in the first row of a block, or the first two if the first groups columns."""
