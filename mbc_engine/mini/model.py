@@ -452,10 +452,10 @@ def _in_time(question: str, text: str, known: Known, span: Span | None) -> Span 
         return replace(span, margin=span.margin - ANOTHER_TIME)
     if span and any(asked.search(question) and not given.search(span.text) for asked, given in _NUMBERS):
         return replace(span, margin=span.margin - _UNFITTING)
-    if span and not asks_when(question) and (asked_months := months_in(question)):
-        months = months_in(sentence_around(text, span.start, span.end))
-        known_months = months_in(f"{known.date or ''} {known.context}\n{text[: span.start]}")
-        if months and asked_months.isdisjoint(months | known_months):
+    if span and not (asks_when(question) or period_in(question)) and (asked_months := months_in(question)):
+        sentence = sentence_around(text, span.start, span.end)
+        said_of = f"{known.date or ''} {known.context}\n{text[: span.start]}\n{sentence}"
+        if months_in(sentence) and asked_months.isdisjoint(months_in(said_of, in_figures=True)):
             return replace(span, margin=span.margin - _UNFITTING)
     if span and asks_when(question):
         row = sentence_around(text, span.start, span.end)

@@ -260,18 +260,17 @@ def sections_of_others(question: str, text: str) -> list[tuple[int, int]]:
     headings = ([own for own in headings if own[0][0] == "#"] or headings)[1:]
     asked = content_stems(question) if headings else set()
     starts = [heading.start() for heading in headings]
+    sections = list(pairwise([*starts, len(text)]))
+    above, *said = (asked & stems_of(text[first:last]) for first, last in [(0, min(starts, default=0)), *sections])
     named, most = set[int](), 0  # sections, and how many of the question's words one has
     for at, heading in enumerate(headings):
-        own = asked & stems_of(heading[0])
-        last = next((n for n in range(at + 1, len(headings)) if _level(headings[n][0]) <= _level(heading[0])), None)
-        end = len(text) if last is None else starts[last]
-        if own and own - stems_of(f"{text[: starts[at]]}\n{text[end:]}"):
-            named |= {*range(at, last or len(headings))}
-            most = max(most, len(asked & stems_of(text[starts[at] : end])))
-    sections = enumerate(pairwise([*starts, len(text)]))
-    return [
-        span for at, span in sections if named and at not in named and len(asked & stems_of(text[slice(*span)])) < most
-    ]
+        below = (n for n in range(at + 1, len(headings)) if _level(headings[n][0]) <= _level(heading[0]))
+        inside = range(at, next(below, len(headings)))
+        own = asked & stems_of(heading[0]) - above
+        if own and own.difference(*(words for n, words in enumerate(said) if n not in inside)):
+            named |= {*inside}
+            most = max(most, len(set().union(*(said[n] for n in inside))))
+    return [span for at, span in enumerate(sections) if named and at not in named and len(said[at]) < most]
 
 
 def _level(heading: str) -> int:

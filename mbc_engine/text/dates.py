@@ -86,14 +86,15 @@ def is_of_another_time(period: Period, text: str, day: str | None) -> bool:
     return _ANY_YEAR.search(text) is not None and not period.is_named_in(f"{text} {day or ''}")
 
 
-def months_in(text: str) -> set[int]:
-    """The months that a text names or abbreviates, from 1 to 12, and those that dates in figures may be of."""
+def months_in(text: str, *, in_figures: bool = False) -> set[int]:
+    """The months that a text names or abbreviates, from 1 to 12; also those that its dates `in_figures` may be of."""
     named = {
         _SHORT[short]
         for match in _ANY_MONTH.finditer(text)
         if (short := match[0].lower()[:3]) in _SHORT and (short not in _DOUBTFUL or _is_month(text, match))
     }
-    return named | {int(part) for own in _IN_FIGURES.findall(text) for part in own if part and 1 <= int(part) <= 12}
+    figures = (part for own in _IN_FIGURES.findall(text) for part in own) if in_figures else ()
+    return named | {int(part) for part in figures if part and 1 <= int(part) <= 12}
 
 
 def _is_month(text: str, match: re.Match[str]) -> bool:

@@ -193,6 +193,7 @@ def test_as_many_chunks_are_read_as_needed(model, monkeypatch, shares, margin, r
         ("When did we hire Ada?", ("Name: Ada; Hired: 2021; Days: 4", "Ada is here."), "2021", 6.0),
         ("When does it open?", ("It opens the door.", "It opens at 10."), "10", 5.0),
         ("What was gas in May?", ("Gas for June was 42.", "Gas was 49."), "49", 5.0),
+        ("What was gas in May?", ("Gas, with June, was 42 (3.5.2024).", "It was 49."), "42", 6.0),
         ("What was gas in May?", ("In May gas is dear. Gas, with June, was 42.", "It was 49."), "42", 6.0),
         ("How many doors open?", ("It opens the door.", "It opens 10."), "10", 5.0),
     ],

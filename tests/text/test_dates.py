@@ -58,7 +58,8 @@ def test_passages_of_another_time(text, day, is_other):
     ],
 )
 def test_months(text, months):
-    assert months_in(text) == months
+    assert months_in(text, in_figures=True) == months
+    assert (months_in(text) == months) == ("12.03" not in text)
 
 
 FEES = "The fee for 2027 is 72 EUR (2026: 66 EUR). It was paid since 2019. In 2025, it was 64 EUR."

@@ -74,6 +74,8 @@ def summary(question: str, passages: Sequence[Passage]) -> Reply | None:
     if fewest > len(stems) / 2:
         return None
     about = [at for at, lacks in lacking.items() if len(lacks) == fewest and not names & lacks]
+    if fewest:  # of one document, as others may be about other things
+        about = [at for at in about if passages[at].name == passages[about[0]].name]
     scored = []
     for sentence in sentences_of(passages):
         if sentence.passage not in about:
