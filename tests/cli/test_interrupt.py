@@ -75,7 +75,7 @@ def test_ingest(interrupt, notes):
 
 
 def test_a_merge(interrupt, small_bank, home):
-    said = interrupt("mbc_engine", "bank", "merge", "bank", "merge", small_bank, "--bank", "all.mbc")
+    said = interrupt("mbc_engine.bank", "exchange", "merge", "bank", "merge", small_bank, "--bank", "all.mbc")
     assert said == "Interrupted. No bank was changed; run the same command to start over.\n"
     assert not list(home.glob("all.mbc*"))
 
