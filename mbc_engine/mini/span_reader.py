@@ -51,7 +51,7 @@ _DENYING: Final = re.compile(
 # The number of a heading or of an item of a list, and a column's name in a row of a table with its cell.
 _NUMBERING: Final = re.compile(r"^[ \t]*(?:\(?\d{1,3}[.)]|[a-z]\))(?=[ \t])", re.MULTILINE)
 _CELL: Final = re.compile(r"(?:(?<=; )|^(?=[^\n]*; ))(?P<column>[^:;\n]{1,80}): (?P<value>[^;\n]*)", re.MULTILINE)
-# A heading of Markdown, or a short line after a blank one that the next does not go on.
+# A heading of Markdown; or a short line after a blank one, unless the next begins with a small letter.
 _HEADING: Final = re.compile(
     r"^#{1,6} [^\n]+(?=\n)|(?:(?<=\n\n)|\A)[^\W\d_][^\n.;!?]{1,58}[^\s.;!?,](?=\n(?![a-z]))", re.MULTILINE
 )
@@ -253,8 +253,8 @@ def denied_edges(question: str, text: str) -> tuple[list[int], list[int]]:
 def sections_of_others(question: str, text: str) -> list[tuple[int, int]]:
     """The sections of a text that are not about what the question names in another's heading, and only there.
 
-    The first heading counts for all that follows, as a title does. Nor is a section of another thing that has as many of
-    the question's words as the one that it names.
+    The first heading counts for all that follows, as a title does. A section with as many of the question's words as the
+    named one is left out.
     """
     headings = list(_HEADING.finditer(text := text[:_MOST_CHARACTERS]))
     headings = ([own for own in headings if own[0][0] == "#"] or headings)[1:]

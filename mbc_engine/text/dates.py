@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from mbc_engine.text.chunks import split_sentences
-from mbc_engine.text.document import MONTH_NAMES
+from mbc_engine.text.document import MONTH_NAMES, MONTH_WORDS
 
 _MONTHS: Final = {name.lower(): number for number, name in enumerate(MONTH_NAMES, 1)}
 _MONTH: Final = "|".join(_MONTHS)
@@ -46,9 +46,7 @@ _SAID_OF: Final = re.compile(
 # A few words on a line that end in a year, or any heading of Markdown.
 _HEADING: Final = re.compile(r"#+ [^\n]+|\W{0,3}(?:[^\W\d]+ ){0,4}\d{4}\W{0,3}")
 _SHORT: Final = {name[:3]: number for name, number in _MONTHS.items()}
-_ANY_MONTH: Final = re.compile(
-    rf"(?<![^\W\d_])(?:{'|'.join(f'{name[:3]}(?:{name[3:]})?' for name in _MONTHS)}|sept)(?![^\W\d_])", re.IGNORECASE
-)
+_ANY_MONTH: Final = re.compile(rf"(?<![^\W\d_])(?:{MONTH_WORDS})(?![^\W\d_])", re.IGNORECASE)
 # May, march and mar are also other words.
 _DOUBTFUL: Final = ("mar", "may")
 _BEFORE_MONTH: Final = re.compile(

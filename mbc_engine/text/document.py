@@ -291,9 +291,8 @@ MONTH_NAMES = (
     *("July", "August", "September", "October", "November", "December"),
 )
 _BETWEEN = r"[-_. ]?"
-_MONTH_IN_NAME = "|".join(f"{name[:3]}(?:{name[3:]})?" for name in MONTH_NAMES).replace(
-    "(?:tember)?", "(?:t(?:ember)?)?"
-)
+# A month, or its abbreviation.
+MONTH_WORDS = "|".join(f"{name[:3]}(?:{name[3:]})?" for name in MONTH_NAMES).replace("(?:tember)?", "(?:t(?:ember)?)?")
 _APART = "[-_., ]{0,2}"
 _DAY_IN_NAME = rf"(?<![^\W_])(?P<day>\d\d?)(?:st|nd|rd|th)?{_APART}"
 # "2024-03-12", "20240312", "12.03.2024", "12 March 2024", "12mar24", "March 12 2024", "2024-03" and "March 2024", not
@@ -302,17 +301,15 @@ _DATES_IN_NAMES = (
     re.compile(rf"(?<!\d)(?P<year>(?:19|20)\d\d)(?P<by>{_BETWEEN})(?P<month>\d\d)(?P=by)(?P<day>\d\d)(?!\d)"),
     re.compile(r"(?<![\d.])(?P<day>\d\d?)\.(?P<month>\d\d?)\.(?P<year>(?:19|20)\d\d)(?!\d)"),
     re.compile(
-        rf"{_DAY_IN_NAME}(?P<month>{_MONTH_IN_NAME}){_APART}(?P<year>(?:19|20)\d\d(?!\d)|\d\d(?![^\W_]|[-.:]\d))",
+        rf"{_DAY_IN_NAME}(?P<month>{MONTH_WORDS}){_APART}(?P<year>(?:19|20)\d\d(?!\d)|\d\d(?![^\W_]|[-.:]\d))",
         re.IGNORECASE | re.ASCII,
     ),
     re.compile(
-        rf"(?<![^\W_])(?P<month>{_MONTH_IN_NAME}){_APART}{_DAY_IN_NAME}(?P<year>(?:19|20)\d\d)(?!\d)",
+        rf"(?<![^\W_])(?P<month>{MONTH_WORDS}){_APART}{_DAY_IN_NAME}(?P<year>(?:19|20)\d\d)(?!\d)",
         re.IGNORECASE | re.ASCII,
     ),
     re.compile(r"(?<!\d)(?P<year>(?:19|20)\d\d)[-_.](?P<month>0[1-9]|1[0-2])(?![-_.]?\d)"),
-    re.compile(
-        rf"(?<![^\W_])(?P<month>{_MONTH_IN_NAME}){_APART}(?P<year>(?:19|20)\d\d)(?!\d)", re.IGNORECASE | re.ASCII
-    ),
+    re.compile(rf"(?<![^\W_])(?P<month>{MONTH_WORDS}){_APART}(?P<year>(?:19|20)\d\d)(?!\d)", re.IGNORECASE | re.ASCII),
 )
 
 

@@ -94,7 +94,7 @@ _ABOUT: Final = stems_of(
     "describe mention mentions talk speak contain refer discuss cover deal written took place went list show find "
     "please everything something anything say else"
 )
-# What a question for a summary says of that.
+# Words that only say that a summary is wanted.
 _GIST: Final = re.compile(
     r"^(?:please )?(?:give (?:me|us) )?(?:an? |the )?(?:short |brief |quick )?(?:gist|main points)\b|"
     r",? (?:briefly|in short)\W*$|[,;:?] (?:short|brief|quick) summary\W*$|^what (?:was|were|has been) (?:decided|agreed|discussed|planned)\b",
