@@ -17,16 +17,13 @@ from mbc_engine.bank.words import stems_of
 from mbc_engine.config import AnswerConfidence, Feature
 from mbc_engine.metrics import compare
 from mbc_engine.mini.span_reader import Span
+from mbc_engine.mini.words import POSSESSIVE
 from mbc_engine.sources import content_stems, sentence_around
 from mbc_engine.text import split_sentences
-from mbc_engine.text.dates import is_of_another_time, period_in
 from mbc_engine.text.document import MONTH_NAMES
-from mbc_engine.text.language import ENGLISH
 
 # The weight of a passage's log share relative to its spans' margins; chosen on held-out questions.
 PRIOR_WEIGHT: Final = 0.35
-# What a span's margin loses if its passage is of another time than the question names.
-ANOTHER_TIME: Final = 8.0
 # How much less a runner-up's score may be.
 _CLOSE: Final = 1.0
 _HIGH: Final = 0.8
@@ -89,7 +86,7 @@ def features(
     answer, passage = spans[best], passages[best]
     assert answer is not None
     margin, votes = _of_reader(spans, shares, best)
-    with_owners, question = question, _POSSESSIVE.sub("", question)
+    with_owners, question = question, POSSESSIVE.sub("", question)
     sentence, own = sentence_around(passage, answer.start, answer.end), " ".join(answer.text.split())
     asked, there = content_stems(question), stems_of(sentence)
     is_plain = _CAPITALISED.search(question) is None
@@ -131,18 +128,7 @@ _LIKENESS: Final = 0.88
 _NAME: Final = re.compile(r"(?<=[\w,;:)'\u2019] )[A-Z][\w-]*|\b[A-Z][\w-]*(?= [A-Z])")
 _CAPITALISED: Final = re.compile("[A-Z][a-z]")
 _NAMES: Final = re.compile(r"\b[A-Z][\w-]*(?: [A-Z][\w-]*)*")
-_POSSESSIVE: Final = re.compile(r"['\u2019]s?\b")
 _NUMBER: Final = re.compile(r"[^\W\d_]+\d\w*|\d[\d.,:]*\d|\d")  # F31, 1,240, 7
-# Flat b, gate C; "a" is a letter only where nothing follows.
-_LETTERED: Final = re.compile(r"\b([^\W\d_]{3,}) ([b-hj-z]|a(?=\W*$)|[A-HJ-Z])\b")
-# Paper 2, room 14.
-_NUMBERED: Final = re.compile(
-    rf"\b(?!(?:{'|'.join(MONTH_NAMES)})\b)([^\W\d_]{{3,}}) (\d{{1,3}})\b(?![.,:/-]?\w|\s?[%\u20ac$\u00a3])",
-    re.IGNORECASE,
-)
-_SUPERSEDED: Final = re.compile(
-    r"(?<![^\W_])(?:OLD|(?i:v1|obsolete|outdated|superseded|deprecated|archived)|(?<![A-Z]{3} )(?i:draft))(?![^\W_])"
-)
 _LOWER: Final = re.compile(r"\b[a-z][\w-]*")
 _OWNER: Final = re.compile(r"\b(\w+)['\u2019]s? \w")
 _HARDLY: Final = 0.1
@@ -198,31 +184,6 @@ def _names_in(question: str, passages: Sequence[str]) -> set[str]:
         return stems_of(" ".join(names))
     texts = "\n".join(passages)
     return stems_of(" ".join(_NAME.findall(texts))) - stems_of(" ".join(_LOWER.findall(texts)))
-
-
-def is_of_another(question: str, said: str, day: str | None) -> bool:
-    """Whether a passage, with what is known of it, is of another time than the question, or another numbered thing."""
-    period = period_in(question)
-    return bool(period and is_of_another_time(period, said, day)) or is_of_another_thing(question, said)
-
-
-def is_superseded(question: str, context: str) -> bool:
-    """Whether a document is an old version or a draft, by its name or title, and the question does not ask for that."""
-    marks = {mark.lower() for mark in _SUPERSEDED.findall(context) if not (mark == "OLD" and context.isupper())}
-    return bool(marks) and marks.isdisjoint(re.findall(r"\w+", question.lower()))
-
-
-def is_of_another_thing(question: str, text: str) -> bool:
-    """Whether a text speaks of flat C or paper 2, and not of the flat b or paper 1 that the question names."""
-    for noun, number in _NUMBERED.findall(question):
-        others = re.findall(rf"(?i:\b{noun}) (\d{{1,3}})(?!\w)", text)
-        if noun.lower() not in ENGLISH and others and number not in others:
-            return True
-    for noun, letter in _LETTERED.findall(_POSSESSIVE.sub("", question)):
-        there = {found.upper() for found in re.findall(rf"(?i:\b{noun}\W{{1,2}})([b-hj-z]|a(?! \w)|[A-HJ-Z])\b", text)}
-        if noun not in ENGLISH and there and not re.search(rf"\b{letter.upper()}\b", f"{text} {' '.join(there)}"):
-            return True
-    return False
 
 
 def _owners(question: str) -> set[str]:

@@ -5,16 +5,13 @@ codes and words (`retrieval.py`); a reader finds the likeliest span in the text 
 a logistic regression estimates how likely that answer is right (`confidence.py`).
 """
 
-import math
-import re
-from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import ClassVar, Final, NamedTuple
+from typing import ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,34 +29,26 @@ from mbc_engine.bank import (
     origin_name,
     spread,
 )
-from mbc_engine.bank.words import stems_of, word_numbers
+from mbc_engine.bank.words import word_numbers
 from mbc_engine.config import ReaderSettings, RetrieverReaderConfig, RetrieverReaderSettings
 from mbc_engine.errors import ConfigError, ModelError, NothingToRead
 from mbc_engine.lm.bert import Bert, Floats, map_tensors
 from mbc_engine.lm.chat import OnToken
 from mbc_engine.lm.packaged import is_available_offline, remembered
-from mbc_engine.mini.confidence import (
-    ANOTHER_TIME,
-    choose,
-    features,
-    is_of_another,
-    is_superseded,
-    label_of,
-    probability,
-    runner_up,
-)
+from mbc_engine.mini.confidence import label_of
 from mbc_engine.mini.kinds import compose
 from mbc_engine.mini.kinds.forms import LOOKED_AT, READ, kind_of
-from mbc_engine.mini.kinds.passages import Passage, Reply, missing, search_text
+from mbc_engine.mini.kinds.passages import Passage, Reply, search_text
+from mbc_engine.mini.penalties import penalty
+from mbc_engine.mini.reading import ReadChunk, SpanAnswer, likeliest, may_be_outdated, priors, two_likeliest
 from mbc_engine.mini.retrieval import Address, Scope, by_document
 from mbc_engine.mini.span_reader import Span, SpanReader, load_span_reader
 from mbc_engine.model import Draft, DraftItem, Model
 from mbc_engine.names import CONFIG, WEIGHTS
 from mbc_engine.ranking import Hit
-from mbc_engine.sources import Known, Passages, content_stems, matches, sentence_around
+from mbc_engine.sources import Known, Passages, matches
 from mbc_engine.text.characters import on_one_line, readable
 from mbc_engine.text.chunks import Chunker
-from mbc_engine.text.dates import asks_when, months_in, names_a_time, period_in
 from mbc_engine.text.language import canonical_question
 
 _FORMAT: Final = "mbc-retriever-reader-1"
@@ -67,31 +56,6 @@ _FORMAT: Final = "mbc-retriever-reader-1"
 _SINGLE_PASSAGE_SHARE: Final = 0.9
 # What the vector of a chunk's context counts beside that of its text; chosen on held-out articles.
 CONTEXT_WEIGHT: Final = 0.15
-# A year, with month and day if these follow.
-_YEAR: Final = re.compile(r"\b(?:19|20)\d\d(?:-\d\d(?:-\d\d)?)?\b")
-_DIGIT: Final = re.compile(r"\d")
-_LEAST_VALID: Final = -1.0  # the lowest margin with which a valid version replaces a superseded one
-_ANOTHER_SHARE: Final = 0.02  # of the search, from which on a later passage is looked for
-_AS_SURE: Final = 4.0  # what the margin of a later answer may be lower by
-_UNFITTING: Final = 4.0  # what a span's margin loses if it does not answer "when" or "how many", or is of other months
-# What a question asks for, and what its answer has to have.
-_NUMBERS: Final = (
-    (re.compile(r"\b(?:phone|telephone|mobile) (?:number|of)\b", re.IGNORECASE), re.compile(r"\d")),
-    (
-        re.compile(r"\bhow (?:many|much)\b", re.IGNORECASE),
-        re.compile(
-            r"\d|(?i:\b(?:an?|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|\w+teen|\w+ty|hundreds?|"
-            r"thousands?|millions?|billions?|dozens?|half|thirds?|quarters?|fifths?|tenths?|pairs?|couple|both|several|many|"
-            r"much|most|few|some|lots?|all|every|entire|whole|none|no|nothing|never|nobody|zero|free|double|twice|thrice|"
-            r"once|single|numerous|majority|minority|more|less|fewer|little|very|enough|mostly|completely)\b)"
-        ),
-    ),
-)
-# What a question may say that the row with its answer does not.
-_OF_TIME: Final = stems_of(
-    "did do does is are was were when date day time year next last first due start begin end take place happen scheduled "
-    "planned held"
-)
 _KNOWN_CONTEXTS: Final = 1024  # whose vectors are kept
 _BATCH: Final = 256  # texts that another device than the CPU encodes at once
 _TORCH_PAYS: Final = 128  # texts whose encoding is shortened by torch by as much as its import takes
@@ -101,37 +65,12 @@ TextsOf = Callable[[Iterable[Hit]], Mapping[int, str | None]]  # by chunk; None 
 KnownOf = Callable[[int], Known]  # by chunk, once its text was looked up
 
 
-class ReadChunk(NamedTuple):
-    """A chunk that was read.
-
-    Attributes:
-        known: what is known of it from its document, whether the reader saw it or not.
-        share: how likely the question is about it, see `_priors`.
-        span: the likeliest one; None if it has no tokens.
-    """
-
-    hit: Hit
-    text: str
-    known: Known
-    share: float
-    span: Span | None
-
-
 @dataclass(frozen=True)
 class FoundChunks:
     """The best chunks of a scope for each question."""
 
     scope: Scope
     chunks: list[list[Hit]]
-
-
-@dataclass(frozen=True)
-class SpanAnswer:
-    """The likeliest span of `read_chunks`, of which `best.passage` is an index, and how likely it is right."""
-
-    best: Span | None
-    probability: float
-    read_chunks: tuple[ReadChunk, ...]
 
 
 class RetrieverReader(Model):
@@ -305,7 +244,7 @@ class RetrieverReader(Model):
                 first = answer.read_chunks[answer.best.passage].hit
                 if answer.probability >= least:
                     text = on_one_line(answer.best.text)
-                    items = _two_likeliest(answer) if tentative else ()
+                    items = two_likeliest(answer) if tentative else ()
             if reply := self._reply(question, hits, answer, passages, is_answered=text is not None):
                 is_certain = reply.is_certain and options.min_confidence is None
                 if is_certain or text is not None:
@@ -319,11 +258,7 @@ class RetrieverReader(Model):
                     text,
                     confidence,
                     by_document(hits, options.sources, None if text is None else first),
-                    {
-                        read.hit.chunk: sentence_around(read.text, read.span.start, read.span.end)
-                        for read in answer.read_chunks
-                        if read.span is not None
-                    },
+                    {read.hit.chunk: read.sentence for read in answer.read_chunks if read.span is not None},
                     codes=self._codes(answer, found.scope.bank) if options.with_codes else None,
                     tentative=tentative and text is not None,
                     items=items,
@@ -355,7 +290,7 @@ class RetrieverReader(Model):
         best = None if answer.best is None else hits.index(read[answer.best.passage].hit)
         reply = None if kind == "several" else compose(kind, question, looked_at(read), best, is_answered=is_answered)
         if reply is None and (further := hits[len(read) : READ.get(kind, 0)]):
-            read += self._read([question], [further], [_priors(hits)], lambda _: texts, passages.known)[0]
+            read += self._read([question], [further], [priors(hits)], lambda _: texts, passages.known)[0]
         if reply is None and kind in READ:
             reply = compose("several", question, looked_at(read), best)
         return reply
@@ -383,29 +318,30 @@ class RetrieverReader(Model):
         """
         _ = self.reader  # opened first, since another may take its place, with other settings
         first, last = self.reader_settings.passages, self.reader_settings.passages + self.reader_settings.further
-        priors = list(map(_priors, hits))
+        shares = list(map(priors, hits))
         counts = [1 if best and best[0].share >= _SINGLE_PASSAGE_SHARE else first for best in hits]
         firsts = [best[:count] for best, count in zip(hits, counts, strict=True)]
-        read = self._read(questions, firsts, priors, texts_of, known_of)
-        answers = list(map(self._likeliest, questions, read))
+        read = self._read(questions, firsts, shares, texts_of, known_of)
+        confidence = self.reader_settings.confidence
+        answers = [likeliest(question, chunks, confidence) for question, chunks in zip(questions, read, strict=True)]
         unsure = [
             row
             for row, answer in enumerate(answers)
-            if answer.best is None or answer.best.margin < 0 or _may_be_outdated(questions[row], answer, hits[row])
+            if answer.best is None or answer.best.margin < 0 or may_be_outdated(questions[row], answer, hits[row])
         ]
         further = [hits[row][counts[row] : last] for row in unsure]
         if any(further):
             asked = [questions[row] for row in unsure]
-            more = self._read(asked, further, [priors[row] for row in unsure], texts_of, known_of)
+            more = self._read(asked, further, [shares[row] for row in unsure], texts_of, known_of)
             for row, chunks in zip(unsure, more, strict=True):
-                answers[row] = self._likeliest(questions[row], read[row] + chunks)
+                answers[row] = likeliest(questions[row], read[row] + chunks, confidence)
         return answers
 
     def _read(
         self,
         questions: Sequence[str],
         hits: Sequence[Sequence[Hit]],
-        priors: Sequence[Mapping[int, float]],
+        shares: Sequence[Mapping[int, float]],
         texts_of: TextsOf,
         known_of: KnownOf | None,
     ) -> list[tuple[ReadChunk, ...]]:
@@ -422,121 +358,15 @@ class RetrieverReader(Model):
         spans = self.reader.spans(questions, [[text for _, text in pairs] for pairs in chunks], contexts)
         return [
             tuple(
-                ReadChunk(hit, text, about, shares[hit.chunk], _in_time(question, text, about, span))
+                ReadChunk(hit, text, about, share[hit.chunk], span and _penalised(question, text, about, span))
                 for (hit, text), about, span in zip(pairs, each, best, strict=True)
             )
-            for question, pairs, each, best, shares in zip(questions, chunks, known, spans, priors, strict=True)
+            for question, pairs, each, best, share in zip(questions, chunks, known, spans, shares, strict=True)
         ]
 
-    def _likeliest(self, question: str, read: tuple[ReadChunk, ...]) -> SpanAnswer:
-        spans, shares = [each.span for each in read], [each.share for each in read]
-        best = _latest(question, read, choose(spans, shares))
-        if best is not None and not is_superseded(question, read[best].known.context):  # then old versions have no say
-            spans = [None if is_superseded(question, each.known.context) else each.span for each in read]
-        span = None if best is None else spans[best]
-        if best is None or span is None:
-            return SpanAnswer(None, 0.0, read)
-        known, texts = read[best].known, [each.text for each in read]
-        values = features(question, texts, f"{known.context} {known.date or ''}", spans, shares, best)
-        return SpanAnswer(replace(span, passage=best), probability(values, self.reader_settings.confidence), read)
 
-
-def _in_time(question: str, text: str, known: Known, span: Span | None) -> Span | None:
-    """A span whose margin is lower if its passage is of another time, or of another lettered thing, than the question.
-
-    Or if its sentence names other months; if it is no number or time though one is asked for; or if it is a time in a
-    row of a table that has only a name in common with the question, as the day when somebody was hired if the question
-    is when they died.
-    """
-    if span and is_of_another(question, f"{known.context}\n{text}", known.date):
-        return replace(span, margin=span.margin - ANOTHER_TIME)
-    if span and any(asked.search(question) and not given.search(span.text) for asked, given in _NUMBERS):
-        return replace(span, margin=span.margin - _UNFITTING)
-    if span and not (asks_when(question) or period_in(question)) and (asked_months := months_in(question)):
-        sentence = sentence_around(text, span.start, span.end)
-        said_of = f"{known.date or ''} {known.context}\n{text[: span.start]}\n{sentence}"
-        if months_in(sentence) and asked_months.isdisjoint(months_in(said_of, in_figures=True)):
-            return replace(span, margin=span.margin - _UNFITTING)
-    if span and asks_when(question):
-        row = sentence_around(text, span.start, span.end)
-        said = content_stems(" ".join(word for word in question.split() if word.islower())) - _OF_TIME
-        is_unrelated = row.count("; ") > 1 and bool(said) and missing(said, f"{known.context} {row}") == said
-        if is_unrelated or not names_a_time(span.text):
-            return replace(span, margin=span.margin - _UNFITTING)
-    return span
-
-
-def _latest(question: str, read: Sequence[ReadChunk], best: int | None) -> int | None:
-    """The passage to believe if several answer: of no old version or draft, and of the latest time.
-
-    It says what the best one does but for numbers, or has all words of the question, as the best one.
-    """
-    found = None if best is None else read[best].span
-    if best is None or found is None:
-        return best
-    margins = {at: each.span.margin for at, each in enumerate(read) if each.span}
-    if is_superseded(question, read[best].known.context):
-        valid = [at for at in margins if not is_superseded(question, read[at].known.context)]
-        latest = max(valid, key=margins.__getitem__, default=best)
-        return latest if margins[latest] > max(_LEAST_VALID, found.margin - _AS_SURE) else best
-    if _YEAR.search(question):
-        return best
-    nearly = {at: read[at] for at, margin in margins.items() if margin > max(0.0, found.margin - _AS_SURE)}
-    said = _said(read[best])
-    years = {
-        max(_YEAR.findall(each.known.context), default=""): at for at, each in nearly.items() if _said(each) == said
-    }
-    if len(years) > 1 and min(years):
-        return years[max(years)]
-    wanted, is_number = content_stems(question), _DIGIT.search(found.text) is not None
-    days = {
-        at: period.span[0]
-        for at, each in nearly.items()
-        if each.span and (_DIGIT.search(each.span.text) is not None) == is_number
-        if (period := period_in(each.known.context))
-        if not missing(wanted, f"{each.known.context} {sentence_around(each.text, each.span.start, each.span.end)}")
-    }
-    return max(days, key=lambda at: (days[at], at == best)) if best in days and not asks_when(question) else best
-
-
-def _may_be_outdated(question: str, answer: SpanAnswer, hits: Sequence[Hit]) -> bool:
-    """Whether the answer is of an old version; or the only passage read of some year, and another one not unlikely."""
-    if answer.best is not None and is_superseded(question, answer.read_chunks[answer.best.passage].known.context):
-        return True
-    is_alone = len(answer.read_chunks) == 1 < len(hits) and hits[1].share > _ANOTHER_SHARE
-    return is_alone and not _YEAR.search(question) and bool(_YEAR.search(answer.read_chunks[0].known.context))
-
-
-def _said(read: ReadChunk) -> set[str] | None:
-    """The words of a span's sentence without those of the span, and without numbers."""
-    if read.span is None:
-        return None
-    sentence = sentence_around(read.text, read.span.start, read.span.end)
-    return {stem for stem in stems_of(sentence) - stems_of(read.span.text) if stem.isalpha()}
-
-
-def _two_likeliest(answer: SpanAnswer) -> tuple[DraftItem, ...]:
-    """An answer and the runner-up, if that is nearly as likely; else none."""
-    read = answer.read_chunks
-    other = runner_up([each.span for each in read], [each.share for each in read])
-    if answer.best is None or other is None:
-        return ()
-    return tuple(
-        DraftItem(on_one_line(span.text), hit, sentence_around(text, span.start, span.end))
-        for hit, text, _, _, span in (read[answer.best.passage], read[other])
-        if span is not None
-    )
-
-
-def _priors(hits: Sequence[Hit]) -> dict[int, float]:
-    """How likely a question is about each chunk: half its own share, half that of all chunks of its document."""
-    totals: Counter[int] = Counter()
-    for hit in hits:
-        totals[-1 - hit.chunk if hit.document is None else hit.document] += hit.share  # type: ignore[assignment]
-    return {
-        hit.chunk: math.sqrt(hit.share * min(1.0, totals[-1 - hit.chunk if hit.document is None else hit.document]))
-        for hit in hits
-    }
+def _penalised(question: str, text: str, known: Known, span: Span) -> Span:
+    return replace(span, margin=span.margin - penalty(question, text, known, span.start, span.end))
 
 
 def build(

@@ -19,44 +19,16 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 
-from mbc_engine.bank.words import stems_of
 from mbc_engine.config import ReaderSettings
 from mbc_engine.errors import ModelError
 from mbc_engine.lm.bert import Bert, Floats, batches, map_tensors
-from mbc_engine.sources import content_stems
+from mbc_engine.mini.penalties import Penalty, penalties
 from mbc_engine.text.chunks import split_sentences
-from mbc_engine.text.dates import asks_when, parts_of_other_years
+from mbc_engine.text.dates import asks_when
 from mbc_engine.text.language import canonical_question
 
 # How many of each passage's likeliest spans are used to estimate confidence in the best.
 _RIVALS: Final = 20
-
-# What a span's score loses where its clause or sentence is about other years than the question.
-_ANOTHER_YEAR: Final = 5.0
-# What it loses under another heading than one that the question names.
-_ANOTHER_SECTION: Final = 3.0
-# What it loses where the text denies it, and where it only names or numbers what is said.
-_DENIAL: Final = 5.0
-_LABEL: Final = 5.0
-_NOT: Final = re.compile(r"\b(?:not|no|never|without|cannot|longer|formerly|instead)\b|n['\u2019]?t\b", re.IGNORECASE)
-_DENIED: Final = re.compile(
-    r"\b(?:no longer|not|never|instead of|rather than) (?:(?:in|at|on|by|for|to|with|the|an?) ){0,2}(?=\w)",
-    re.IGNORECASE,
-)
-_DENYING: Final = re.compile(
-    r" (?:(?:is|are|was|were|has|have|had|does|do|did|will|can|could|would)(?: not|n['\u2019]t)|has no|have no|had no|cannot|"
-    r"can['\u2019]t|won['\u2019]t|no longer)\b",
-    re.IGNORECASE,
-)
-# The number of a heading or of an item of a list, and a column's name in a row of a table with its cell.
-_NUMBERING: Final = re.compile(r"^[ \t]*(?:\(?\d{1,3}[.)]|[a-z]\))(?=[ \t])", re.MULTILINE)
-_CELL: Final = re.compile(r"(?:(?<=; )|^(?=[^\n]*; ))(?P<column>[^:;\n]{1,80}): (?P<value>[^;\n]*)", re.MULTILINE)
-# A heading of Markdown; or a short line after a blank one, unless the next begins with a small letter.
-_HEADING: Final = re.compile(
-    r"^#{1,6} [^\n]+(?=\n)|(?:(?<=\n\n)|\A)[^\W\d_][^\n.;!?]{1,58}[^\s.;!?,](?=\n(?![a-z]))", re.MULTILINE
-)
-# Of a passage, in which sections are looked for; more than are read.
-_MOST_CHARACTERS: Final = 8192
 # The width of the products by which pairs of a span's edges are scored.
 PAIR_RANK: Final = 64
 _GAP: Final = re.compile(r"\n\s*\n")  # which no span goes across
@@ -147,12 +119,16 @@ class SpanReader:
             for window, offsets in self.windows(text, len(ids) + len(context), _needs_times(questions[question]))
         ]
         best: list[list[Span | None]] = [[None] * len(texts) for texts in passages]
+        lost = [
+            [list(penalties(question, text)) for text in texts]
+            for question, texts in zip(questions, passages, strict=True)
+        ]
 
         def read(chosen: Sequence[int]) -> list[Span]:
             rows = [jobs[job][2] for job in chosen]
             several = self.encoder.states([row.ids for row in rows], [row.type_start for row in rows])
             return [
-                self._best_span(states, row, passages[question][passage], passage, offsets, questions[question])
+                self._best_span(states, row, passages[question][passage], passage, offsets, lost[question][passage])
                 for states, row, (question, passage, _, offsets) in zip(
                     several, rows, (jobs[job] for job in chosen), strict=True
                 )
@@ -199,19 +175,22 @@ class SpanReader:
 
     @np.errstate(over="ignore", invalid="ignore")
     def _best_span(
-        self, states: Floats, row: Row, text: str, passage: int, offsets: Sequence[tuple[int, int]], question: str
+        self,
+        states: Floats,
+        row: Row,
+        text: str,
+        passage: int,
+        offsets: Sequence[tuple[int, int]],
+        lost: Sequence[Penalty],
     ) -> Span:
         none, scores = self.head.none(states), self.head.scores(states[row.start : -1])
-        for start, end in parts_of_other_years(question, text):
-            scores[[at for at, (first, _) in enumerate(offsets) if start <= first < end]] -= _ANOTHER_YEAR
-        for start, end in sections_of_others(question, text):
-            scores[[at for at, (first, _) in enumerate(offsets) if start <= first < end]] -= _ANOTHER_SECTION
-        (firsts, lasts), (begins, ends) = zip(*offsets, strict=True), denied_edges(question, text)
-        scores[np.isin(firsts, begins)] -= _DENIAL
-        scores[:, np.isin(lasts, ends)] -= _DENIAL
-        for start, end in labels(question, text):
-            scores[:, [at for at, (_, last) in enumerate(offsets) if start < last <= end]] -= _LABEL
-        paragraphs = np.searchsorted([gap.start() for gap in _GAP.finditer(text)], [first for first, _ in offsets])
+        firsts, lasts = np.array(offsets).T
+        for edge, start, end, loss in lost:
+            if edge == "first":
+                scores[(start <= firsts) & (firsts < end)] -= loss
+            else:
+                scores[:, (start < lasts) & (lasts <= end)] -= loss
+        paragraphs = np.searchsorted([gap.start() for gap in _GAP.finditer(text)], firsts)
         scores[paragraphs[:, None] != paragraphs] = -np.inf
         flat = scores.reshape(-1)
         total = float(np.logaddexp(_log_sum_exp(flat), none))
@@ -238,57 +217,6 @@ class SpanReader:
 def _log_sum_exp(values: NDArray[np.float32]) -> float:
     most = float(values.max())
     return most + math.log(float(np.exp(values - most).sum(dtype=np.float64)))
-
-
-def denied_edges(question: str, text: str) -> tuple[list[int], list[int]]:
-    """Where answers would begin or end that a text denies, as Ann in "no longer Ann, but Bea" and "Ann has no key".
-
-    Empty if the question has a negation too.
-    """
-    if _NOT.search(question):
-        return [], []
-    return [match.end() for match in _DENIED.finditer(text)], [match.start() for match in _DENYING.finditer(text)]
-
-
-def sections_of_others(question: str, text: str) -> list[tuple[int, int]]:
-    """The sections of a text that are not about what the question names in another's heading, and only there.
-
-    The first heading counts for all that follows, as a title does. A section with as many of the question's words as the
-    named one is left out.
-    """
-    headings = list(_HEADING.finditer(text := text[:_MOST_CHARACTERS]))
-    headings = ([own for own in headings if own[0][0] == "#"] or headings)[1:]
-    asked = content_stems(question) if headings else set()
-    starts = [heading.start() for heading in headings]
-    sections = list(pairwise([*starts, len(text)]))
-    above, *said = (asked & stems_of(text[first:last]) for first, last in [(0, min(starts, default=0)), *sections])
-    named, most = set[int](), 0  # sections, and how many of the question's words one has
-    for at, heading in enumerate(headings):
-        below = (n for n in range(at + 1, len(headings)) if _level(headings[n][0]) <= _level(heading[0]))
-        inside = range(at, next(below, len(headings)))
-        own = asked & stems_of(heading[0]) - above
-        if own and own.difference(*(words for n, words in enumerate(said) if n not in inside)):
-            named |= {*inside}
-            most = max(most, len(set().union(*(said[n] for n in inside))))
-    return [span for at, span in enumerate(sections) if named and at not in named and len(said[at]) < most]
-
-
-def _level(heading: str) -> int:
-    """How deep a heading is; one in capitals stands above others."""
-    marks, (word, *_) = len(heading) - len(heading.lstrip("#")), heading.split()
-    return marks or (1 if word.isupper() and len(word) > 1 and word.isalpha() else 2)
-
-
-def labels(question: str, text: str) -> list[tuple[int, int]]:
-    """Where answers seldom end: in the number of a heading or an item, or in a column's name.
-
-    Unless the cell has a word of the question, which may ask for the column.
-    """
-    asked = content_stems(question)
-    return [
-        *(match.span() for match in _NUMBERING.finditer(text)),
-        *(match.span("column") for match in _CELL.finditer(text) if asked.isdisjoint(stems_of(match["value"]))),
-    ]
 
 
 # Lines that are not longer are entries, not parts of a paragraph that was wrapped.

@@ -11,7 +11,6 @@ from mbc_engine.mini.confidence import (
     PRIOR_WEIGHT,
     choose,
     features,
-    is_of_another_thing,
     label_of,
     probability,
     runner_up,
@@ -150,27 +149,6 @@ def test_names_without_capitals(question, shares, suspected):
     found = Span("860 pounds", 0, start, start + 10, 3.0, 0.0, (("860 pounds", 0.0),))
     values = features(question, [lease, "The boat of Gavin Lee"], "", [found, None], shares, 0)
     assert any(values[sign] for sign in ("overlooked", "misplaced")) == suspected
-
-
-@pytest.mark.parametrize(
-    ("question", "text", "is_another"),
-    [
-        ("what is the rent of flat b", "Flat C is let.", True),
-        ("rent of flat a?", "birch lane flat b\nThe tenant pays a rent.", True),
-        ("rent of flat a?", "birch lane flat a\nThe tenant pays a rent.", False),
-        ("What is flat B's rent?", "The flat a tenant rents", False),
-        ("what is the rent of flat b", "Flats A and B, as flat C", False),
-        ("who is the tenant of flat b", "Month: May; Flat: A; Tenant: Bo", True),
-        ("what can a tenant do", "What can I do", False),
-        ("What did George W Bush say?", "George H. W. Bush", False),
-        ("Who invigilates Physics Paper 1?", "Subject: Physics Paper 2; Length: 1 h 45 min", True),
-        ("Who invigilates Physics Paper 1?", "Physics paper 1 and Paper 2", False),
-        ("What happened on May 12?", "On May 13", False),  # a time
-        ("who teaches in room 14", "Rooms 12 and 14", False),
-    ],
-)
-def test_another_thing(question: str, text: str, is_another: bool) -> None:
-    assert is_of_another_thing(question, text) == is_another
 
 
 def test_a_near_miss_shares_the_other_words():

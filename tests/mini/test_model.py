@@ -10,8 +10,8 @@ from safetensors.numpy import load_file, save_file
 from mbc_engine import load_model
 from mbc_engine.config import AnswerConfidence
 from mbc_engine.errors import ConfigError, ModelError
-from mbc_engine.mini.confidence import is_superseded
 from mbc_engine.mini.model import RetrieverReader, reader_of, save
+from mbc_engine.mini.penalties import is_superseded
 from mbc_engine.mini.span_reader import Span
 from mbc_engine.ranking import Hit
 from mbc_engine.sources import Known

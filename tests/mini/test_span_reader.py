@@ -19,10 +19,7 @@ from mbc_engine.mini.span_reader import (
     SpanHead,
     SpanReader,
     as_read,
-    denied_edges,
-    labels,
     load_span_reader,
-    sections_of_others,
 )
 from tests.finder import random_head
 
@@ -131,58 +128,6 @@ def test_no_span_across_paragraphs(by_word):
 def test_best_span(by_word, begins, ends, none, longest, passage, expected):
     reader, (start, end, margin) = by_word.reader(begins, ends, none=none, longest=longest), expected
     assert find(reader, [QUESTION], [[passage]]) == [Span(passage[start:end], 0, start, end, margin)]
-
-
-@pytest.mark.parametrize(
-    ("question", "text", "begins", "ends"),
-    [
-        ("Who keeps the key?", "It is no longer Ann, who left, but Bea.", ["Ann"], ["It is"]),
-        ("Who has a key?", "Bea has one. Ann doesn't have a key, Cy has no key.", [], ["Ann", "Cy"]),
-        ("Where do we meet?", "We meet in the hall, not in the church.", ["church"], []),
-        ("Who has no key?", "Ann doesn't have a key.", [], []),
-    ],
-)
-def test_what_a_text_denies(question, text, begins, ends):
-    assert denied_edges(question, text) == (
-        [text.index(word) for word in begins],
-        [text.index(word) + len(word) for word in ends],
-    )
-
-
-@pytest.mark.parametrize(
-    ("question", "text", "found"),
-    [
-        ("How many came?", "2. The carol concert\n\n173 people came.", ["2."]),
-        ("When does it close on Sunday?", "Sunday; May to June: 10; July: closed", ["May to June"]),
-        ("When does it close on Sunday?", "He said: on Sunday it closes at ten.", []),
-    ],
-)
-def test_labels(question, text, found):
-    assert [text[start:end] for start, end in labels(question, text)] == found
-
-
-PRINTERS = (
-    "PRINT DATA of printers\n\nLITHO (Cork)\n bleed 3\n\nETIKETT\n bleed 2, no ink\n\nBANNER (large)\n bleed 50\n\n"
-)
-
-
-@pytest.mark.parametrize(
-    ("question", "text", "others"),
-    [
-        ("Which bleed does etikett need?", PRINTERS, ["LITHO (Cork)", "BANNER (large)"]),
-        ("Which bleed does a banner or litho need?", PRINTERS, ["ETIKETT"]),
-        ("Which bleed do printers need?", PRINTERS, []),  # the title
-        ("Which ink is needed?", PRINTERS, []),
-        ("When is the mill closed?", "# Mill\n\n## Mill closed\n\n### Summer\n\nMay\n\n## Boat\n\nJune\n", ["## Boat"]),
-        ("When is the mill closed?", "# Mill\n## Mill closed\nMay\n## Boat\nJune\n", ["## Boat"]),
-        ("How much is the club for children?", "# A\n\n## Club\n\nIt is old.\n\n## Fees\n\nChildren pay 5.\n", []),
-        ("How was the mill?", "Notes\n\nThe mill was good and\nsold.\n\nThen we went to\nthe sea.\n", []),
-        ("When is the boat away?", "# Mill\n\n## Boat\n\nMay\n\n## Yard\n\nThe boat is away in June.\n", []),
-    ],
-)
-def test_sections_of_others(question, text, others):
-    found = [text[start:end] for start, end in sections_of_others(question, text)]
-    assert [part.split("\n")[0] for part in found if part] == others
 
 
 def test_what_is_denied_is_no_answer(by_word):

@@ -7,18 +7,8 @@ from typing import Final
 
 from mbc_engine.bank.words import stems_of
 from mbc_engine.mini.kinds.forms import BE_OR_DO, COMPARATIVE, CUES
-from mbc_engine.mini.kinds.passages import (
-    NAMED,
-    Item,
-    Passage,
-    Reply,
-    Sentence,
-    has_stem,
-    missing,
-    sentences_of,
-    table_rows,
-    with_all,
-)
+from mbc_engine.mini.kinds.passages import NAMED, Item, Passage, Reply, Sentence, sentences_of, table_rows, with_all
+from mbc_engine.mini.words import has_stem, missing
 from mbc_engine.sources import content_stems
 
 _ALTERNATIVES: Final = re.compile(

@@ -8,7 +8,8 @@ from typing import Final, NamedTuple
 
 from mbc_engine.bank.words import stems_of
 from mbc_engine.mini.kinds.forms import ANY_NUMBER, ANY_ORDINAL, LOOKED_AT, NUMBERS, ORDINALS, Kind
-from mbc_engine.mini.kinds.passages import GENERIC, NAMED, Item, Passage, Reply, joined, missing, table_rows
+from mbc_engine.mini.kinds.passages import GENERIC, NAMED, Item, Passage, Reply, joined, table_rows
+from mbc_engine.mini.words import missing
 from mbc_engine.sources import content_stems, sentence_around
 from mbc_engine.text import split_sentences
 from mbc_engine.text.characters import on_one_line

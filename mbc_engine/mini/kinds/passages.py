@@ -1,4 +1,4 @@
-"""What answers by rule are made of: passages and their sentences, rows of tables, words; and the reply."""
+"""What answers by rule are made of: passages and their sentences, rows of tables; and the reply."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 from mbc_engine.bank.words import stems_of
 from mbc_engine.mini.kinds.forms import kind_of
+from mbc_engine.mini.words import missing
 from mbc_engine.sources import content_stems
 from mbc_engine.text import split_sentences
 from mbc_engine.text.characters import on_one_line
@@ -56,18 +57,6 @@ class Reply:
     text: str | None
     items: tuple[Item, ...] = ()
     is_certain: bool = False
-
-
-def _is_same(stem: str, other: str) -> bool:
-    """Whether two stems are of one word: resett(ing) and reset."""
-    short, long = sorted((stem, other), key=len)
-    return short == long or (len(short) >= 4 and len(long) - len(short) <= 2 and long.startswith(short))
-
-
-def missing(stems: "frozenset[str] | set[str]", text: str) -> set[str]:
-    """The stems that a text has no word of, in any form."""
-    there = stems_of(text)
-    return {stem for stem in stems if not any(_is_same(stem, other) for other in there)}
 
 
 def joined(texts: Sequence[str]) -> str:
@@ -154,11 +143,6 @@ def sentences_of(passages: Sequence[Passage], *, joins: bool = False) -> list[Se
 
 def _is_fragment(text: str) -> bool:
     return (len(text.split()) < _FEWEST_WORDS and ": " not in text) or text.endswith("?")
-
-
-def has_stem(word: str, stem: str) -> bool:
-    """Whether a word is of this stem, in any form."""
-    return any(_is_same(stem, other) for other in stems_of(word))
 
 
 def with_all(stems: set[str], passages: Sequence[Passage]) -> Iterator[tuple[int, str]]:

@@ -12,12 +12,12 @@ from mbc_engine.mini.kinds.passages import (
     Passage,
     Reply,
     joined,
-    missing,
     sentences_of,
     table_rows,
     topic_of,
     with_all,
 )
+from mbc_engine.mini.words import missing
 from mbc_engine.sources import content_stems, sentence_around
 from mbc_engine.text import split_sentences
 from mbc_engine.text.characters import on_one_line

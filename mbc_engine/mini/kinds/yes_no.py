@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Final, Literal
 
 from mbc_engine.bank.words import stems_of
-from mbc_engine.mini.confidence import is_of_another, is_superseded
-from mbc_engine.mini.kinds.passages import NAMED, Item, Passage, Reply, has_stem, missing, sentences_of, topic_of
+from mbc_engine.mini.kinds.passages import NAMED, Item, Passage, Reply, sentences_of, topic_of
+from mbc_engine.mini.penalties import is_of_another, is_superseded
+from mbc_engine.mini.words import has_stem, missing
 from mbc_engine.sources import content_stems, sentence_around
 from mbc_engine.text.language import canonical_question
 

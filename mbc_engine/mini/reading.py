@@ -1,0 +1,146 @@
+"""The likeliest answer among the spans of the chunks that were read.
+
+Of several versions of a document, or documents that say the same of several times, the valid and latest one is believed.
+"""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
+
+from mbc_engine.bank.words import stems_of
+from mbc_engine.config import AnswerConfidence
+from mbc_engine.mini.confidence import choose, features, probability, runner_up
+from mbc_engine.mini.penalties import is_superseded
+from mbc_engine.mini.span_reader import Span
+from mbc_engine.mini.words import missing
+from mbc_engine.model import DraftItem
+from mbc_engine.ranking import Hit
+from mbc_engine.sources import Known, content_stems, sentence_around
+from mbc_engine.text.characters import on_one_line
+from mbc_engine.text.dates import asks_when, period_in
+
+# A year, with month and day if these follow.
+_YEAR: Final = re.compile(r"\b(?:19|20)\d\d(?:-\d\d(?:-\d\d)?)?\b")
+_DIGIT: Final = re.compile(r"\d")
+_LEAST_VALID: Final = -1.0  # the lowest margin with which a valid version replaces a superseded one
+_ANOTHER_SHARE: Final = 0.02  # of the search, from which on a later passage is looked for
+_AS_SURE: Final = 4.0  # what the margin of a later answer may be lower by
+
+
+class ReadChunk(NamedTuple):
+    """A chunk that was read.
+
+    Attributes:
+        known: what is known of it from its document, whether the reader saw it or not.
+        share: how likely the question is about it, see `priors`.
+        span: the likeliest one; None if it has no tokens.
+    """
+
+    hit: Hit
+    text: str
+    known: Known
+    share: float
+    span: Span | None
+
+    @property
+    def sentence(self) -> str:
+        """The sentence of the span, empty without one."""
+        return sentence_around(self.text, self.span.start, self.span.end) if self.span else ""
+
+
+@dataclass(frozen=True)
+class SpanAnswer:
+    """The likeliest span of `read_chunks`, of which `best.passage` is an index, and how likely it is right."""
+
+    best: Span | None
+    probability: float
+    read_chunks: tuple[ReadChunk, ...]
+
+
+def likeliest(question: str, read: tuple[ReadChunk, ...], confidence: AnswerConfidence) -> SpanAnswer:
+    """The likeliest answer to a question in the chunks that were read, and how likely it is right."""
+    spans, shares = [each.span for each in read], [each.share for each in read]
+    best = _latest(question, read, choose(spans, shares))
+    if best is not None and not is_superseded(question, read[best].known.context):  # then old versions have no say
+        spans = [None if is_superseded(question, each.known.context) else each.span for each in read]
+    span = None if best is None else spans[best]
+    if best is None or span is None:
+        return SpanAnswer(None, 0.0, read)
+    known, texts = read[best].known, [each.text for each in read]
+    values = features(question, texts, f"{known.context} {known.date or ''}", spans, shares, best)
+    return SpanAnswer(replace(span, passage=best), probability(values, confidence), read)
+
+
+def _latest(question: str, read: Sequence[ReadChunk], best: int | None) -> int | None:
+    """The passage to believe if several answer: of no old version or draft, and of the latest time.
+
+    It says what the best one does but for numbers, or has all words of the question, as the best one.
+    """
+    found = None if best is None else read[best].span
+    if best is None or found is None:
+        return best
+    margins = {at: each.span.margin for at, each in enumerate(read) if each.span}
+    if is_superseded(question, read[best].known.context):
+        valid = [at for at in margins if not is_superseded(question, read[at].known.context)]
+        latest = max(valid, key=margins.__getitem__, default=best)
+        return latest if margins[latest] > max(_LEAST_VALID, found.margin - _AS_SURE) else best
+    if _YEAR.search(question):
+        return best
+    nearly = {at: read[at] for at, margin in margins.items() if margin > max(0.0, found.margin - _AS_SURE)}
+    said = _said(read[best])
+    years = {
+        max(_YEAR.findall(each.known.context), default=""): at for at, each in nearly.items() if _said(each) == said
+    }
+    if len(years) > 1 and min(years):
+        return years[max(years)]
+    wanted, is_number = content_stems(question), _DIGIT.search(found.text) is not None
+    days = {
+        at: period.span[0]
+        for at, each in nearly.items()
+        if each.span and (_DIGIT.search(each.span.text) is not None) == is_number
+        if (period := period_in(each.known.context))
+        if not missing(wanted, f"{each.known.context} {each.sentence}")
+    }
+    return max(days, key=lambda at: (days[at], at == best)) if best in days and not asks_when(question) else best
+
+
+def may_be_outdated(question: str, answer: SpanAnswer, hits: Sequence[Hit]) -> bool:
+    """Whether the answer is of an old version; or the only passage read of some year, and another one not unlikely."""
+    if answer.best is not None and is_superseded(question, answer.read_chunks[answer.best.passage].known.context):
+        return True
+    is_alone = len(answer.read_chunks) == 1 < len(hits) and hits[1].share > _ANOTHER_SHARE
+    return is_alone and not _YEAR.search(question) and bool(_YEAR.search(answer.read_chunks[0].known.context))
+
+
+def _said(read: ReadChunk) -> set[str] | None:
+    """The words of a span's sentence without those of the span, and without numbers."""
+    if read.span is None:
+        return None
+    return {stem for stem in stems_of(read.sentence) - stems_of(read.span.text) if stem.isalpha()}
+
+
+def two_likeliest(answer: SpanAnswer) -> tuple[DraftItem, ...]:
+    """An answer and the runner-up, if that is nearly as likely; else none."""
+    read = answer.read_chunks
+    other = runner_up([each.span for each in read], [each.share for each in read])
+    if answer.best is None or other is None:
+        return ()
+    return tuple(
+        DraftItem(on_one_line(each.span.text), each.hit, each.sentence)
+        for each in (read[answer.best.passage], read[other])
+        if each.span is not None
+    )
+
+
+def priors(hits: Sequence[Hit]) -> dict[int, float]:
+    """How likely a question is about each chunk: half its own share, half that of all chunks of its document."""
+    totals: Counter[int] = Counter()
+    for hit in hits:
+        totals[-1 - hit.chunk if hit.document is None else hit.document] += hit.share  # type: ignore[assignment]
+    return {
+        hit.chunk: math.sqrt(hit.share * min(1.0, totals[-1 - hit.chunk if hit.document is None else hit.document]))
+        for hit in hits
+    }

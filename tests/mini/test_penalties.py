@@ -1,0 +1,78 @@
+"""What speaks against answers, in texts written for it."""
+
+import pytest
+
+from mbc_engine.mini.penalties import denied_edges, is_of_another_thing, labels, sections_of_others
+
+
+@pytest.mark.parametrize(
+    ("question", "text", "begins", "ends"),
+    [
+        ("Who keeps the key?", "It is no longer Ann, who left, but Bea.", ["Ann"], ["It is"]),
+        ("Who has a key?", "Bea has one. Ann doesn't have a key, Cy has no key.", [], ["Ann", "Cy"]),
+        ("Where do we meet?", "We meet in the hall, not in the church.", ["church"], []),
+        ("Who has no key?", "Ann doesn't have a key.", [], []),
+    ],
+)
+def test_what_a_text_denies(question, text, begins, ends):
+    assert denied_edges(question, text) == (
+        [text.index(word) for word in begins],
+        [text.index(word) + len(word) for word in ends],
+    )
+
+
+@pytest.mark.parametrize(
+    ("question", "text", "found"),
+    [
+        ("How many came?", "2. The carol concert\n\n173 people came.", ["2."]),
+        ("When does it close on Sunday?", "Sunday; May to June: 10; July: closed", ["May to June"]),
+        ("When does it close on Sunday?", "He said: on Sunday it closes at ten.", []),
+    ],
+)
+def test_labels(question, text, found):
+    assert [text[start:end] for start, end in labels(question, text)] == found
+
+
+PRINTERS = (
+    "PRINT DATA of printers\n\nLITHO (Cork)\n bleed 3\n\nETIKETT\n bleed 2, no ink\n\nBANNER (large)\n bleed 50\n\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("question", "text", "others"),
+    [
+        ("Which bleed does etikett need?", PRINTERS, ["LITHO (Cork)", "BANNER (large)"]),
+        ("Which bleed does a banner or litho need?", PRINTERS, ["ETIKETT"]),
+        ("Which bleed do printers need?", PRINTERS, []),  # the title
+        ("Which ink is needed?", PRINTERS, []),
+        ("When is the mill closed?", "# Mill\n\n## Mill closed\n\n### Summer\n\nMay\n\n## Boat\n\nJune\n", ["## Boat"]),
+        ("When is the mill closed?", "# Mill\n## Mill closed\nMay\n## Boat\nJune\n", ["## Boat"]),
+        ("How much is the club for children?", "# A\n\n## Club\n\nIt is old.\n\n## Fees\n\nChildren pay 5.\n", []),
+        ("How was the mill?", "Notes\n\nThe mill was good and\nsold.\n\nThen we went to\nthe sea.\n", []),
+        ("When is the boat away?", "# Mill\n\n## Boat\n\nMay\n\n## Yard\n\nThe boat is away in June.\n", []),
+    ],
+)
+def test_sections_of_others(question, text, others):
+    found = [text[start:end] for start, end in sections_of_others(question, text)]
+    assert [part.split("\n")[0] for part in found if part] == others
+
+
+@pytest.mark.parametrize(
+    ("question", "text", "is_another"),
+    [
+        ("what is the rent of flat b", "Flat C is let.", True),
+        ("rent of flat a?", "birch lane flat b\nThe tenant pays a rent.", True),
+        ("rent of flat a?", "birch lane flat a\nThe tenant pays a rent.", False),
+        ("What is flat B's rent?", "The flat a tenant rents", False),
+        ("what is the rent of flat b", "Flats A and B, as flat C", False),
+        ("who is the tenant of flat b", "Month: May; Flat: A; Tenant: Bo", True),
+        ("what can a tenant do", "What can I do", False),
+        ("What did George W Bush say?", "George H. W. Bush", False),
+        ("Who invigilates Physics Paper 1?", "Subject: Physics Paper 2; Length: 1 h 45 min", True),
+        ("Who invigilates Physics Paper 1?", "Physics paper 1 and Paper 2", False),
+        ("What happened on May 12?", "On May 13", False),  # a time
+        ("who teaches in room 14", "Rooms 12 and 14", False),
+    ],
+)
+def test_another_thing(question: str, text: str, is_another: bool) -> None:
+    assert is_of_another_thing(question, text) == is_another
