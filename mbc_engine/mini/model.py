@@ -1,8 +1,9 @@
 """The retriever-reader behind `mini`: codes find chunks, and the answer is a span of their text, or none.
 
 A chunk is encoded as address codes; the bank stores its words and text beside them. A question is scored against all
-codes and words (`retrieval.py`); a reader finds the likeliest span in the text of the best few (`span_reader.py`), and
-a logistic regression estimates how likely that answer is right (`confidence.py`).
+codes and words (`retrieval.py`); a reader finds the likeliest span in the text of the best few (`span_reader.py`,
+`penalties.py`, `reading.py`), and a logistic regression estimates how likely that answer is right (`confidence.py`).
+Questions for lists, steps, summaries and the like are answered by rule (`kinds`).
 """
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
