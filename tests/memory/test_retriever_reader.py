@@ -50,6 +50,21 @@ def test_several_questions_on_a_line(tiny, remember, rows):
     assert len(both.sources) == 1
 
 
+def test_figures_are_worked_out_from_all_rows_of_a_table(tiny, remember, tmp_path, monkeypatch):
+    """Not only from those found; and not from another table, nor from one too large to be read whole."""
+    for name, factor in (("pulse", 1), ("weight", 100)):
+        rows = "".join(f"2024-01-{day:02},{factor * (60 + day % 9)}\n" for day in range(1, 31))
+        (tmp_path / f"{name}.csv").write_text(f"day,{name}\n{rows}")
+    memory = remember(tiny.retriever_reader("Aalen"), tmp_path)
+    highest, total = memory.ask(["What was the highest pulse?", "What is the total weight?"])
+    assert (highest.text, highest.confidence, highest.tentative) == ("68", None, False)
+    assert highest.items[0].source.sentence == "day: 2024-01-08; pulse: 68"
+    assert (total.text, len(total.items)) == (str(100 * sum(60 + day % 9 for day in range(1, 31))), 10)
+    assert {Path(item.source.path).name for item in total.items} == {"weight.csv"}
+    monkeypatch.setattr("mbc_engine.mini.model._MOST_ROWS", 30)
+    assert memory.ask(["What was the highest pulse?"])[0].confidence is not None  # as the reader has it
+
+
 def test_small_talk_is_answered_without_a_search(tiny, remember, rows):
     thanks, where = remember(tiny.retriever_reader("Aalen"), rows(["Ada moved to Aalen."])).ask(["Thanks!", "Where?"])
     assert (thanks.text, thanks.sources, thanks.confidence) == ("You are welcome.", (), None)

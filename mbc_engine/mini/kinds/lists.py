@@ -217,7 +217,7 @@ def table_column(question: str, passages: Sequence[Passage], best: int | None) -
             if not (asked <= columns and stems <= asked | GENERIC):
                 continue
         asked_cells = (value for column, value in row if asked & stems_of(column) and not bound & stems_of(value))
-        value = next(asked_cells, _name_of(row))
+        value = next(asked_cells, name_of(row))
         if not bound & stems_of(value):
             items.setdefault(value, Item(value, at, "; ".join(map(": ".join, row))))
     is_certain = stems <= asked | bound | headers | GENERIC
@@ -240,12 +240,12 @@ def _rows_with_value(stems: set[str], rows: Sequence[tuple[int, Row]]) -> Reply 
     items: dict[str, Item] = {}
     for at, row in rows:
         if any(len(said) > 1 and said <= stems for said in (content_stems(value) for _, value in row)):
-            items.setdefault(_name_of(row), Item(_name_of(row), at, "; ".join(map(": ".join, row))))
+            items.setdefault(name_of(row), Item(name_of(row), at, "; ".join(map(": ".join, row))))
     is_best = any(item.passage == 0 for item in items.values())
     return Reply(joined([*items]), tuple(items.values()), is_certain=True) if is_best else None
 
 
-def _name_of(row: Row) -> str:
+def name_of(row: Row) -> str:
     """What a row is about: its first cell, unless a column says so."""
     return next((value for column, value in row if column.lower() in _NAMES), row[0][1])
 

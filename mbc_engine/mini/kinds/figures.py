@@ -1,0 +1,211 @@
+"""Answers that are worked out from the rows of a table: a total, an average, or the row with the most or least."""
+
+import re
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import Final, Literal, NamedTuple
+
+from mbc_engine.bank.words import stems_of
+from mbc_engine.mini.kinds.lists import name_of
+from mbc_engine.mini.kinds.passages import Item, Passage, Reply, joined, table_rows
+from mbc_engine.mini.words import missing
+from mbc_engine.sources import content_stems
+from mbc_engine.text.dates import asks_when, months_in, period_in
+from mbc_engine.text.document import MONTH_NAMES, date_in_name
+from mbc_engine.text.language import canonical_question
+
+Operation = Literal["total", "average", "most", "least"]
+Row = Sequence[tuple[str, str]]
+
+# Tried in this order.
+_OPERATIONS: Final[Sequence[tuple[Operation, str]]] = (
+    ("average", r"\b(?:average|mean)\b"),
+    ("least", r"\b(?:lowest|least|smallest|minimum|cheapest|shortest|fewest|lightest)\b"),
+    ("most", r"\b(?:highest|most|largest|biggest|greatest|maximum|peak|longest|tallest|heaviest|dearest)\b"),
+    ("total", r"\b(?:total|sum of|altogether|in all)\b"),
+    ("total", r"^how much (?:money )?(?:did|do|have|has) [\w' ]{1,30}? (?:spend|spent|earn|earned)\b"),
+)
+_OF_MONEY: Final = re.compile(
+    r"\b(?:cheapest|(?:most|least) expensive|dearest|spen[dt]|earn(?:ed)?|money|"
+    r"(?:cost|price|fee|bill|payment|expense|invoice)s?)\b",
+    re.IGNORECASE,
+)
+# Words that ask for a column without its name, and words in such names.
+_IMPLIED: Final = (
+    (_OF_MONEY, stems_of("amount price cost sum paid fee value eur euro usd gbp chf dollar pound betrag preis kosten")),
+    (re.compile(r"\b(?:longest|shortest)\b", re.IGNORECASE), stems_of("length duration distance time")),
+    (re.compile(r"\btallest\b", re.IGNORECASE), stems_of("height")),
+    (re.compile(r"\b(?:heaviest|lightest)\b", re.IGNORECASE), stems_of("weight mass")),
+)
+_CURRENCY: Final = re.compile("[€$£]|\\b[A-Z]{3}\\b")
+# What a question may say beside the columns and values of the table.
+_ASKING: Final = stems_of(
+    "average mean total sum altogether all lowest least smallest minimum cheapest shortest fewest lightest highest most "
+    "largest biggest greatest maximum peak longest tallest heaviest dearest expensive spend spent earn earned cost money "
+    "bill payment expense amount figure number value much many high low far use used"
+)
+_TOTALS: Final = stems_of("total subtotal sum average mean all")  # which a row may be of
+# A number with what stands before and after it.
+_FIGURE: Final = re.compile(
+    r"(?P<before>[€$£]|[A-Z]{3}\s)?\s?(?P<number>[-+\u2212]?\d+(?:[.,'\u00a0\u2009\u202f ]\d+)*)(?P<after>\s?[^\W\d_][^\d]{0,11}|\s?[%€$£])?"
+)
+_NONE: Final = re.compile(r"\W*|n/?a|none|unknown", re.IGNORECASE)  # in a cell
+_MOST_SHOWN: Final = 10
+_TIMES: Final = stems_of("year month day date week")
+_MONTHS: Final = stems_of(" ".join((*MONTH_NAMES, *(name[:3] for name in MONTH_NAMES))))
+
+
+def operation_of(question: str) -> Operation | None:
+    """What a question asks to be worked out, by its words."""
+    text = canonical_question(question)
+    return next((operation for operation, form in _OPERATIONS if re.search(form, text)), None)
+
+
+def worked_out(question: str, passages: Sequence[Passage]) -> Reply | None:
+    """The total or average of a column, or what its largest or smallest figure is of; `passages` are one table.
+
+    Of the rows that have every word of the question which is a value in some row, and are of its time. None unless all
+    that is asked is a column, a value, or said of the whole table, and each row has a figure of one unit, or nothing.
+    """
+    operation, stems = operation_of(question), content_stems(question)
+    table = _Table(passages)
+    name = table.column_for(question, stems)
+    if operation is None or name is None:
+        return None
+    column, rows = table.columns[name], table.rows_for(question, stems - _ASKING)
+    figures = {number: column.values[number] for number in rows if number in column.values}
+    units = {column.units[number] for number in figures}
+    is_written = operation == "total" and table.has_totals
+    if len(figures) < 2 or len(units) > 1 or is_written or not column.unreadable.isdisjoint(rows):
+        return None
+    (unit,) = units
+    if operation in ("most", "least"):
+        best = (max if operation == "most" else min)(figures.values())
+        first = [number for number in figures if figures[number] == best]
+        return _of_rows(question, stems, table, name, first, column.written(best, unit))
+    if is_of_money := _OF_MONEY.search(question):
+        is_income = is_of_money[0].lower().startswith("earn")
+        signs = {value < 0 for value in figures.values()}
+        figures = {number: value for number, value in figures.items() if len(signs) == 1 or (value > 0) == is_income}
+    total, is_mean = sum(figures.values(), Decimal()), operation == "average"
+    value = total / len(figures) if is_mean else total
+    text = column.written(abs(value) if is_of_money else value, unit, is_mean=is_mean)
+    return Reply(text, tuple(table.item(text, number) for number in [*figures][:_MOST_SHOWN]), is_certain=True)
+
+
+def _of_rows(question: str, wanted: set[str], table: "_Table", name: str, numbers: Sequence[int], figure: str) -> Reply:
+    """What a question asks of the rows with the most or least in a column: the figure, another cell, or their name."""
+    asked = [other for other in table.headers if other != name and not wanted.isdisjoint(stems_of(other))]
+    if asks_when(question) or not wanted.isdisjoint(_TIMES):
+        asked = [other for other in table.headers if other in table.dated] or asked
+    rows = [table.rows[number][1] for number in numbers]
+    texts = [next((value for key, value in row if key in asked), name_of(row)) for row in rows]
+    if not asked and wanted & stems_of(name) and re.match(r"\W*(?:what|how)\b", question, re.IGNORECASE):
+        texts, numbers = [figure], numbers[:1]
+    items = tuple(table.item(text, number) for text, number in zip(texts, numbers, strict=True))
+    return Reply(joined([*dict.fromkeys(texts)]), items, is_certain=True)
+
+
+class _Table:
+    """The rows of passages, numbered, each with its passage; the columns of figures, and those of dates."""
+
+    def __init__(self, passages: Sequence[Passage]) -> None:
+        found = [(at, row) for at, passage in enumerate(passages) for row in table_rows(passage.text)]
+        self.rows = [(at, row) for at, row in found if not _TOTALS & stems_of(row[0][1])]
+        self.has_totals = len(self.rows) < len(found)
+        self.headers = list(dict.fromkeys(name for _, row in self.rows for name, _ in row))
+        cells = {name: self._cells(name) for name in self.headers}
+        self.columns = {name: column for name in self.headers if (column := _column(name, cells[name]))}
+        self.dated = {name for name in self.headers if all(map(date_in_name, cells[name].values()))}
+        self.said = " ".join(f"{passage.name} {passage.context}" for passage in passages[:1])
+
+    def _cells(self, name: str) -> dict[int, str]:
+        return {number: value for number, (_, row) in enumerate(self.rows) for key, value in row if key == name}
+
+    def item(self, text: str, number: int) -> Item:
+        at, row = self.rows[number]
+        return Item(text, at, "; ".join(map(": ".join, row)))
+
+    def column_for(self, question: str, wanted: set[str]) -> str | None:
+        """The column of figures that a question asks for, by its name, or because the question implies such a name."""
+        names = [name for name in self.columns if name not in self.dated]
+        for stems in (wanted, *(implied for asking, implied in _IMPLIED if asking.search(question))):
+            shared = {name: len(stems & stems_of(name)) for name in names}
+            best = [name for name in names if shared[name] == max(shared.values())]
+            if len(best) == 1 and shared[best[0]]:
+                return best[0]
+        return None
+
+    def rows_for(self, question: str, wanted: set[str]) -> list[int]:
+        """The rows that a question is about; none if it has words that neither they nor all rows have."""
+        chosen = {*range(len(self.rows))}
+        if period_in(question) or months_in(question):
+            days = {number: day for name in self.dated for number, day in self._cells(name).items()}
+            chosen = (
+                {number for number, day in days.items() if _is_of(question, day)} if len(days) == len(chosen) else set()
+            )
+            wanted = {stem for stem in wanted if not stem.isdigit()} - _TIMES - _MONTHS
+        for stem in missing(wanted, f"{self.said} {' '.join(self.headers)}"):
+            chosen = {number for number in chosen if not missing({stem}, self._said_in(number, stem))}
+        return sorted(chosen)
+
+    def _said_in(self, number: int, stem: str) -> str:
+        """The cells of a row; for a word, those that are no figures."""
+        return " ".join(value for name, value in self.rows[number][1] if stem.isdigit() or name not in self.columns)
+
+
+class _Column(NamedTuple):
+    """The figures of a column by row, each with what stands before and after it; their decimals and decimal mark.
+
+    The cells of a few rows are `unreadable`: they say something else.
+    """
+
+    values: Mapping[int, Decimal]
+    units: Mapping[int, tuple[str, str]]
+    unreadable: set[int]
+    decimals: int
+    mark: str
+
+    def written(self, value: Decimal, unit: tuple[str, str], *, is_mean: bool = False) -> str:
+        number = f"{value:.{max(self.decimals, 2 * is_mean)}f}"
+        number = number.rstrip("0").rstrip(".") if is_mean and not self.decimals else number
+        return number.replace(".", self.mark).join(unit)
+
+
+def _is_of(question: str, day: str) -> bool:
+    """Whether a date is of the time that a question names."""
+    found = date_in_name(day)
+    if found is None:
+        return False
+    if (period := period_in(question)) is None:
+        return int(found[0][5:7]) in months_in(question)
+    parts = f"{period.year:04}", *(f"{part:02}" for part in (period.month, period.day) if part)
+    return found[0].startswith("-".join(parts))
+
+
+def _column(name: str, cells: Mapping[int, str]) -> _Column | None:
+    """A column of which most cells are figures; None for another."""
+    found = {number: _FIGURE.fullmatch(value) for number, value in cells.items() if not _NONE.fullmatch(value)}
+    figures = {number: match for number, match in found.items() if match}
+    if len(figures) <= len(found) / 2:
+        return None
+    numbers = [match["number"] for match in figures.values()]
+    marks = {mark for number in numbers for mark in ",." if re.search(rf"\{mark}(?:\d{{1,2}}|\d{{4,}})$", number)}
+    if len(marks) > 1:
+        return None
+    mark = next(iter(marks), ".")
+    values = {}
+    for number, match in figures.items():
+        whole, _, part = match["number"].replace("\u2212", "-").partition(mark)
+        groups = re.split(r"\D", whole.lstrip("+-"))
+        if re.search(r"\D", part) or any(len(group) != 3 for group in groups[1:]):
+            return None  # a date, a version, a telephone number
+        values[number] = Decimal(f"{'-' * whole.startswith('-')}{''.join(groups)}.{part or 0}")
+    decimals = max(len(number.partition(mark)[2]) for number in numbers)
+    currency = _CURRENCY.search(name)
+    of_all = ("", "") if currency is None else (currency[0], "") if len(currency[0]) == 1 else ("", f" {currency[0]}")
+    units = {
+        number: (match["before"] or "", match["after"] or "") if match["before"] or match["after"] else of_all
+        for number, match in figures.items()
+    }
+    return _Column(values, units, found.keys() - figures.keys(), decimals, mark)

@@ -1,0 +1,65 @@
+"""Figures that are worked out from the rows of tables."""
+
+import pytest
+
+from mbc_engine.mini.kinds.figures import worked_out
+from mbc_engine.mini.kinds.passages import Passage
+
+STATEMENT = (
+    "Date: 02.04.2024; Name: Lane Homes; Reference: rent April; Amount EUR: -1.410,00; Balance EUR: 2590,00",
+    "Date: 03.04.2024; Name: Fibre; Reference: internet; Amount EUR: -39,99; Balance EUR: 2550,01",
+    "Date: 11.04.2024; Name: Dental; Reference: 2024-009; Amount EUR: 1223,85; Balance EUR: 3773,86",
+    "Date: 03.05.2024; Name: Fibre; Reference: internet; Amount EUR: -39,99; Balance EUR: 3733,87",
+)
+PULSE = (
+    "date: 2024-02-13; place: home; pulse: 104; weight: 61.5 kg",
+    "date: 2024-03-19; place: ward; pulse: 74; weight: 61 kg",
+    "date: 2024-04-23; place: home; pulse: 50; weight: -",
+    "date: 2024-04-30; place: home; pulse: 57; weight: 60.4 kg",
+)
+PRICES = (
+    "Service: Logo; Price £: 1,150; Hours: 20",
+    "Service: Flyer; Price £: 260; Hours: 4",
+    "Service: Icon; Price £: 38.50; Hours: 4",
+    "Service: Banner; Price £: on request; Hours: 9",
+)
+WITH_TOTAL = ("Item: rope; Cost: 4", "Item: lamp; Cost: 5", "Item: Total; Cost: 9")
+
+
+@pytest.mark.parametrize(
+    ("table", "question", "answer", "rows"),
+    [
+        (STATEMENT, "How much did I spend on internet?", "79,98 EUR", [1, 3]),
+        (STATEMENT, "how much did we spend in April 2024", "1449,99 EUR", [0, 1]),  # not what came in
+        (STATEMENT, "How much did we earn in total?", "1223,85 EUR", [2]),
+        (STATEMENT, "What was the highest balance in April?", "3773,86 EUR", [2]),
+        (STATEMENT, "how much did I spend on lunch", None, []),
+        (STATEMENT, "How much was the internet?", None, []),  # of which time?
+        (PULSE, "What is the average pulse at home?", "70.33", [0, 2, 3]),
+        (PULSE, "what was my average weight", "60.97 kg", [0, 1, 3]),
+        (PULSE, "When was the pulse at its lowest?", "2024-04-23", [2]),
+        (PULSE, "What was the highest pulse in March?", None, []),  # nothing to compare
+        (PULSE, "What was the highest pulse?", "104", [0]),
+        (PULSE, "Where was the pulse the highest?", "2024-02-13", [0]),
+        (PULSE, "At which place was the pulse lowest?", "home", [2]),
+        (PULSE, "What was the highest pulse of Ada?", None, []),
+        (PRICES, "Which service takes the fewest hours?", None, []),  # "takes" is in no row
+        (PRICES, "Which service has the fewest hours?", "Flyer and Icon", [1, 2]),
+        (PRICES, "Which service is the cheapest?", None, []),  # one price is not known
+        (PRICES, "What is the total of the hours?", "37", [0, 1, 2, 3]),
+        (PRICES[:3], "Which service is the most expensive?", "Logo", [0]),
+        (PRICES[:3], "what is the average price", "£482.83", [0, 1, 2]),
+        (WITH_TOTAL, "What is the total cost?", None, []),  # it is written there
+        (WITH_TOTAL, "What is the average cost?", "4.5", [0, 1]),
+        (("Item: rope; Size: 30 %", "Item: lamp; Size: 5 cm"), "Which item has the largest size?", None, []),
+        (("Item: rope; Size: 1.2.2024", "Item: lamp; Size: 5.2.2024"), "Which item has the largest size?", None, []),
+        (("Item: rope; Size: 1,5", "Item: lamp; Size: 1.5"), "Which item has the largest size?", None, []),
+        (("The mill is 30 metres long.",), "What is the largest mill?", None, []),
+        ((), "What is the largest mill?", None, []),
+    ],
+)
+def test_figures(table: tuple[str, ...], question: str, answer: str | None, rows: list[int]) -> None:
+    passages = [Passage(text, "log.csv", at) for at, text in enumerate(table)]
+    reply = worked_out(question, passages)
+    assert (reply and reply.text, [item.passage for item in reply.items] if reply else []) == (answer, rows)
+    assert reply is None or reply.is_certain
