@@ -158,6 +158,17 @@ def test_answers_from_several_passages() -> None:
     reply = compose("several", "Who won?", passages, 0)
     assert reply is not None
     assert [(item.text.strip(), item.passage) for item in reply.items] == [("Bo", 1), ("Ada", 0)]  # the newest first
+    boats = [
+        f"We own the boat {name}, built in {year}." for name, year in (("Vik", 1962), ("Old Moss", 1974), ("Sky", 1990))
+    ]
+    spans = [(16, 19), None, (11, 19)]  # of the last, "boat Sky", of which the reader is not sure
+    passages = [
+        Passage(text, f"{at}.txt", at, span=span, margin=-9.0 * (at > 1))
+        for at, (text, span) in enumerate(zip(boats, spans, strict=True))
+    ]
+    reply = compose("several", "Which boats do we own?", [*passages, Passage("We own the mill Vik, of 1900.")], 0)
+    assert reply is not None
+    assert reply.text == "Vik, Old Moss and Sky"
     assert answer("Which of my notes mention the race?", *texts) == ("1.txt", 1)
     boats = [f"## {name}\n\n- length: 7 m\n- skipper: {skipper}" for name, skipper in (("Vik", "Ada"), ("Moss", "Bo"))]
     assert answer("Who are the skippers?", *boats) == ("Ada and Bo", 2)

@@ -116,23 +116,41 @@ _LEAST_MARGIN: Final = -1.0
 
 
 def several(question: str, passages: Sequence[Passage]) -> Reply | None:
-    """What the reader found in each passage whose sentence has the words of the question; the newest first."""
+    """What the reader found in each passage whose sentence has the words of the question; the newest first.
+
+    And what stands in its place where another passage says the same of something else, whatever the reader found there.
+    """
     wanted = content_stems(question) - GENERIC
-    found: dict[str, Item] = {}
     dates = [passage.date for passage in passages]
-    is_dated = len({*dates} - {None}) > 1
     order = sorted(range(len(passages)), key=lambda at: passages[at].place)
-    if is_dated:
+    if len({*dates} - {None}) > 1:
         order.sort(key=lambda at: dates[at] or "", reverse=True)
+    found: dict[int, Item] = {}
+    places = set[tuple[str, int]]()
     for at in order:
-        passage = passages[at]
-        if passage.span is None or passage.margin < _LEAST_MARGIN:
+        text, span = passages[at].text, passages[at].span
+        if span is None or passages[at].margin < _LEAST_MARGIN:
             continue
-        sentence, text = (
-            sentence_around(passage.text, *passage.span),
-            on_one_line(passage.text[slice(*passage.span)]),
-        )
+        sentence, answer = sentence_around(text, *span), on_one_line(text[slice(*span)])
         if not missing(wanted, sentence):
-            found.setdefault(text.lower().removeprefix("the "), Item(text, at, sentence))
-    items = tuple(found.values())
-    return Reply(joined([item.text for item in items]), items, is_certain=True) if len(items) > 1 else None
+            found[at] = Item(answer, at, sentence)
+            said, named = _pattern(sentence)
+            places |= {(said, named.index(answer))} if answer in named else set()
+    for one in sentences_of(passages) if places else ():
+        said, named = _pattern(one.text)
+        if one.passage not in found and (place := next((own for own in places if own[0] == said), None)):
+            found[one.passage] = Item(named[place[1]], one.passage, one.text)
+    items: dict[str, Item] = {}
+    for at in order:
+        if at in found:
+            items.setdefault(found[at].text.lower().removeprefix("the "), found[at])
+    parts = tuple(items.values())
+    return Reply(joined([part.text for part in parts]), parts, is_certain=True) if len(parts) > 1 else None
+
+
+_VARYING: Final = re.compile(r"(?<!^)\b[A-Z][\w'-]*(?: [A-Z][\w'-]*)*|\d[\d.,:]*\d|\d")
+
+
+def _pattern(sentence: str) -> tuple[str, list[str]]:
+    """A sentence without its names and numbers, and these."""
+    return _VARYING.sub("\0", sentence), _VARYING.findall(sentence)
