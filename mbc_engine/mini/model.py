@@ -6,7 +6,6 @@ codes and words (`retrieval.py`); a reader finds the likeliest span in the text 
 Questions for lists, steps, summaries and the like are answered by rule (`kinds`).
 """
 
-import re
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -20,7 +19,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import save_file
 
-from mbc_engine.answer import AskOptions, Confidence, Source
+from mbc_engine.answer import AskOptions, Confidence
 from mbc_engine.bank import (
     CodeMap,
     CodeShape,
@@ -28,7 +27,6 @@ from mbc_engine.bank import (
     Selection,
     digest_arrays,
     fingerprint,
-    origin_name,
     spread,
 )
 from mbc_engine.bank.words import word_numbers
@@ -39,13 +37,13 @@ from mbc_engine.lm.chat import OnToken
 from mbc_engine.lm.packaged import is_available_offline, remembered
 from mbc_engine.mini.confidence import label_of
 from mbc_engine.mini.kinds import compose
-from mbc_engine.mini.kinds.figures import operation_of, worked_out
 from mbc_engine.mini.kinds.forms import LOOKED_AT, READ, kind_of
 from mbc_engine.mini.kinds.passages import Passage, Reply, search_text, table_rows
 from mbc_engine.mini.penalties import penalty
 from mbc_engine.mini.reading import ReadChunk, SpanAnswer, likeliest, may_be_outdated, priors, two_likeliest
 from mbc_engine.mini.retrieval import Address, Scope, by_document
 from mbc_engine.mini.span_reader import Span, SpanReader, load_span_reader
+from mbc_engine.mini.tables import work_out
 from mbc_engine.model import Draft, DraftItem, Model
 from mbc_engine.names import CONFIG, WEIGHTS
 from mbc_engine.ranking import Hit
@@ -59,9 +57,6 @@ _FORMAT: Final = "mbc-retriever-reader-1"
 _SINGLE_PASSAGE_SHARE: Final = 0.9
 # What the vector of a chunk's context counts beside that of its text; chosen on held-out articles.
 CONTEXT_WEIGHT: Final = 0.15
-_TABLES_LOOKED_AT: Final = 8  # the chunks whose tables figures are worked out from
-_MOST_ROWS: Final = 512  # of a table, in chunks
-_ROW: Final = re.compile(r"(.*)row \d+")  # a part of a table
 _KNOWN_CONTEXTS: Final = 1024  # whose vectors are kept
 _BATCH: Final = 256  # texts that another device than the CPU encodes at once
 _TORCH_PAYS: Final = 128  # texts whose encoding is shortened by torch by as much as its import takes
@@ -251,7 +246,8 @@ class RetrieverReader(Model):
                 if answer.probability >= least:
                     text = on_one_line(answer.best.text)
                     items = two_likeliest(answer) if tentative else ()
-            found_in, reply = self._worked_out(question, hits, found.scope.bank, passages)
+            is_stated = answer.best and not tentative and not table_rows(answer.read_chunks[answer.best.passage].text)
+            found_in, reply = ((), None) if is_stated else work_out(question, hits, found.scope.bank, passages)
             if reply is None:
                 found_in, reply = hits, self._reply(question, hits, answer, passages, is_answered=text is not None)
             if reply:
@@ -288,7 +284,10 @@ class RetrieverReader(Model):
 
         def looked_at(read: Iterable[ReadChunk]) -> list[Passage]:
             spans = {each.hit.chunk: each.span for each in read}
-            return [_passage(hit.chunk, sources[hit.chunk], passages, spans.get(hit.chunk)) for hit in hits]
+            return [
+                Passage.of(sources[hit.chunk], hit.chunk, passages.known(hit.chunk), spans.get(hit.chunk))
+                for hit in hits
+            ]
 
         read = answer.read_chunks
         best = None if answer.best is None else hits.index(read[answer.best.passage].hit)
@@ -298,29 +297,6 @@ class RetrieverReader(Model):
         if reply is None and kind in READ:
             reply = compose("several", question, looked_at(read), best)
         return reply
-
-    def _worked_out(
-        self, question: str, hits: Sequence[Hit], bank: ReadableBank, passages: Passages
-    ) -> tuple[Sequence[Hit], Reply | None]:
-        """What is worked out from a whole table that has one of the best chunks, and its chunks."""
-        if operation_of(question) is None:
-            return (), None
-
-        def texts_of(chunks: Iterable[int]) -> dict[int, Source]:
-            return passages.of((), beside=[Hit(chunk, 0.0) for chunk in chunks])  # without what an LM has to decode
-
-        tried = set[int]()
-        best = hits[:_TABLES_LOOKED_AT]
-        texts = texts_of(hit.chunk for hit in best)
-        for hit in best:
-            if hit.chunk not in tried and table_rows(texts[hit.chunk].passage or ""):
-                rows = _table_around(hit.chunk, bank)
-                tried |= {*rows}
-                sources = texts_of(rows)
-                given = [_passage(chunk, sources[chunk], passages) for chunk in rows]
-                if all(passage.text for passage in given) and (reply := worked_out(question, given)):
-                    return [replace(hit, chunk=chunk) for chunk in rows], reply
-        return (), None
 
     def _codes(self, answer: SpanAnswer, bank: ReadableBank) -> CodeMap | None:
         """The share of each code in the chunks that were read."""
@@ -390,24 +366,6 @@ class RetrieverReader(Model):
             )
             for question, pairs, each, best, share in zip(questions, chunks, known, spans, shares, strict=True)
         ]
-
-
-def _table_around(chunk: int, bank: ReadableBank) -> list[int]:
-    """The chunks of the table that one is of: rows of the same file and sheet, or the same document; none if too many."""
-    around = range(max(0, chunk - _MOST_ROWS), min(chunk + _MOST_ROWS, bank.totals().chunks))
-    tables = {}
-    for at, stored in zip(around, bank.chunks_at(around), strict=True):
-        origin = next(iter(stored.document.origins), None)
-        row = _ROW.fullmatch(origin.part) if origin else None
-        tables[at] = (origin.source, row[1]) if origin and row else stored.document.digest
-    rows = [at for at in around if tables[at] == tables[chunk]]
-    return rows if len(rows) < _MOST_ROWS else []
-
-
-def _passage(chunk: int, source: Source, passages: Passages, span: Span | None = None) -> Passage:
-    known, name = passages.known(chunk), origin_name(Path(source.path).name, source.part)
-    where = ((span.start, span.end), span.margin) if span else (None, 0.0)
-    return Passage(source.passage or "", name, chunk, known.context, known.date, *where)
 
 
 def _penalised(question: str, text: str, known: Known, span: Span) -> Span:

@@ -105,7 +105,10 @@ _OF_TIME: Final = stems_of(
 )
 
 
-_NOT: Final = re.compile(r"\b(?:not|no|never|without|cannot|longer|formerly|instead)\b|n['\u2019]?t\b", re.IGNORECASE)
+_NOT: Final = re.compile(
+    r"\b(?:not|no|never|without|cannot|longer|formerly|instead)\b|n['\u2019]t\b|\b(?:do|does|did|is|are|was|were|has|have|had|ca|wo)nt\b",
+    re.IGNORECASE,
+)
 _AFTER_DENIAL: Final = re.compile(
     r"\b(?:no longer|not|never|instead of|rather than) (?:(?:in|at|on|by|for|to|with|the|an?) ){0,2}(?=\w)",
     re.IGNORECASE,

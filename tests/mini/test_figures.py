@@ -23,6 +23,11 @@ PRICES = (
     "Service: Icon; Price £: 38.50; Hours: 4",
     "Service: Banner; Price £: on request; Hours: 9",
 )
+MEMBERS = (
+    "Member: Ada Holm; Town: Vik; Fee paid: yes",
+    "Member: Bo Dahl; Town: Moss; Fee paid: no",
+    "Member: Cy Lund; Town: Vik; Fee paid: no",
+)
 WITH_TOTAL = ("Item: rope; Cost: 4", "Item: lamp; Cost: 5", "Item: Total; Cost: 9")
 
 
@@ -49,6 +54,14 @@ WITH_TOTAL = ("Item: rope; Cost: 4", "Item: lamp; Cost: 5", "Item: Total; Cost: 
         (PRICES, "What is the total of the hours?", "37", [0, 1, 2, 3]),
         (PRICES[:3], "Which service is the most expensive?", "Logo", [0]),
         (PRICES[:3], "what is the average price", "£482.83", [0, 1, 2]),
+        (MEMBERS, "How many members are from Vik?", "2", [0, 2]),
+        (MEMBERS, "how many people have paid", None, []),  # which people?
+        (MEMBERS, "how many members have not paid the fee", "2", [1, 2]),
+        (MEMBERS, "How many unpaid members?", "2", [1, 2]),
+        (MEMBERS, "How many members play chess?", None, []),
+        (MEMBERS, "How many towns are there?", None, []),
+        (PRICES, "How many hours are a flyer and an icon?", None, []),  # no row has both
+        (PRICES, "How many hours are there in all?", "37", [0, 1, 2, 3]),
         (WITH_TOTAL, "What is the total cost?", None, []),  # it is written there
         (WITH_TOTAL, "What is the average cost?", "4.5", [0, 1]),
         (("Item: rope; Size: 30 %", "Item: lamp; Size: 5 cm"), "Which item has the largest size?", None, []),

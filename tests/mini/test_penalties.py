@@ -12,6 +12,8 @@ from mbc_engine.mini.penalties import denied_edges, is_of_another_thing, labels,
         ("Who has a key?", "Bea has one. Ann doesn't have a key, Cy has no key.", [], ["Ann", "Cy"]),
         ("Where do we meet?", "We meet in the hall, not in the church.", ["church"], []),
         ("Who has no key?", "Ann doesn't have a key.", [], []),
+        ("who doesnt have a key", "Ann doesn't have a key.", [], []),
+        ("Which student has a key?", "Ann doesn't have a key.", [], ["Ann"]),
     ],
 )
 def test_what_a_text_denies(question, text, begins, ends):

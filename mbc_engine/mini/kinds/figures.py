@@ -1,4 +1,4 @@
-"""Answers that are worked out from the rows of a table: a total, an average, or the row with the most or least."""
+"""Answers that are worked out from the rows of a table: how many, a total, an average, the row with the most or least."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ from mbc_engine.text.dates import asks_when, months_in, period_in
 from mbc_engine.text.document import MONTH_NAMES, date_in_name
 from mbc_engine.text.language import canonical_question
 
-Operation = Literal["total", "average", "most", "least"]
+Operation = Literal["total", "average", "most", "least", "count"]
 Row = Sequence[tuple[str, str]]
 
 # Tried in this order.
@@ -24,6 +24,7 @@ _OPERATIONS: Final[Sequence[tuple[Operation, str]]] = (
     ("most", r"\b(?:highest|most|largest|biggest|greatest|maximum|peak|longest|tallest|heaviest|dearest)\b"),
     ("total", r"\b(?:total|sum of|altogether|in all)\b"),
     ("total", r"^how much (?:money )?(?:did|do|have|has) [\w' ]{1,30}? (?:spend|spent|earn|earned)\b"),
+    ("count", r"^how many\b"),
 )
 _OF_MONEY: Final = re.compile(
     r"\b(?:cheapest|(?:most|least) expensive|dearest|spen[dt]|earn(?:ed)?|money|"
@@ -50,6 +51,12 @@ _FIGURE: Final = re.compile(
     r"(?P<before>[€$£]|[A-Z]{3}\s)?\s?(?P<number>[-+\u2212]?\d+(?:[.,'\u00a0\u2009\u202f ]\d+)*)(?P<after>\s?[^\W\d_][^\d]{0,11}|\s?[%€$£])?"
 )
 _NONE: Final = re.compile(r"\W*|n/?a|none|unknown", re.IGNORECASE)  # in a cell
+_FLAGS: Final = {
+    **dict.fromkeys(("yes", "y", "true", "x", "\u2713", "\u2714", "done", "paid"), True),
+    **dict.fromkeys(("no", "n", "false", "-", "\u2717", "\u2718", "open", "unpaid"), False),
+}
+_NOT: Final = re.compile(r"\b(?:not|no|never|without)\b|n['\u2019]t\b", re.IGNORECASE)
+_NOT_DONE: Final = re.compile(r"\bun(?=(?:paid|sold|used|signed|returned|finished|answered|opened)\b)", re.IGNORECASE)
 _MOST_SHOWN: Final = 10
 _TIMES: Final = stems_of("year month day date week")
 _MONTHS: Final = stems_of(" ".join((*MONTH_NAMES, *(name[:3] for name in MONTH_NAMES))))
@@ -62,20 +69,21 @@ def operation_of(question: str) -> Operation | None:
 
 
 def worked_out(question: str, passages: Sequence[Passage]) -> Reply | None:
-    """The total or average of a column, or what its largest or smallest figure is of; `passages` are one table.
+    """How many rows, the total or average of a column, or what its most or least is of; `passages` are one table.
 
     Of the rows that have every word of the question which is a value in some row, and are of its time. None unless all
     that is asked is a column, a value, or said of the whole table, and each row has a figure of one unit, or nothing.
     """
+    question = _NOT_DONE.sub("not ", question)
     operation, stems = operation_of(question), content_stems(question)
     table = _Table(passages)
-    name = table.column_for(question, stems)
-    if operation is None or name is None:
-        return None
-    column, rows = table.columns[name], table.rows_for(question, stems - _ASKING)
+    name, rows = table.column_for(question, stems), table.rows_for(question, stems - _ASKING)
+    if name is None:
+        return table.count(question, rows) if operation == "count" else None
+    column = table.columns[name]
     figures = {number: column.values[number] for number in rows if number in column.values}
     units = {column.units[number] for number in figures}
-    is_written = operation == "total" and table.has_totals
+    is_written = operation in ("total", "count") and table.has_totals
     if len(figures) < 2 or len(units) > 1 or is_written or not column.unreadable.isdisjoint(rows):
         return None
     (unit,) = units
@@ -117,6 +125,8 @@ class _Table:
         cells = {name: self._cells(name) for name in self.headers}
         self.columns = {name: column for name in self.headers if (column := _column(name, cells[name]))}
         self.dated = {name for name in self.headers if all(map(date_in_name, cells[name].values()))}
+        flags = {name: {_FLAGS.get(cell.lower()) for cell in cells[name].values()} for name in self.headers}
+        self.flags = [name for name in self.headers if None not in flags[name]]
         self.said = " ".join(f"{passage.name} {passage.context}" for passage in passages[:1])
 
     def _cells(self, name: str) -> dict[int, str]:
@@ -145,9 +155,26 @@ class _Table:
                 {number for number, day in days.items() if _is_of(question, day)} if len(days) == len(chosen) else set()
             )
             wanted = {stem for stem in wanted if not stem.isdigit()} - _TIMES - _MONTHS
+        for name in self.flags:
+            if wanted & stems_of(name) - stems_of(" ".join(other for other in self.headers if other != name)):
+                done = {number for number, cell in self._cells(name).items() if _FLAGS[cell.lower()]}
+                chosen = chosen - done if _NOT.search(question) else chosen & done
         for stem in missing(wanted, f"{self.said} {' '.join(self.headers)}"):
             chosen = {number for number in chosen if not missing({stem}, self._said_in(number, stem))}
         return sorted(chosen)
+
+    def count(self, question: str, rows: Sequence[int]) -> Reply | None:
+        """How many rows a question is about, if it asks for what the first column names, or that was done or not."""
+        asked = re.match(r"\W*how many ([\w' -]+)", question, re.IGNORECASE)
+        flags = stems_of(" ".join(self.flags))
+        stems = content_stems(asked[1]) - flags if asked else set()
+        noun = next((own for word in asked[1].split() if (own := stems_of(word) & stems)), set()) if asked else set()
+        is_named = not missing(noun, " ".join(self.headers[:1]))
+        is_flagged = not flags.isdisjoint(stems_of(question)) and not missing(noun, self.said)
+        if not rows or not noun or not (is_named or is_flagged):
+            return None
+        text = str(len(rows))
+        return Reply(text, tuple(self.item(text, number) for number in rows[:_MOST_SHOWN]), is_certain=True)
 
     def _said_in(self, number: int, stem: str) -> str:
         """The cells of a row; for a word, those that are no figures."""

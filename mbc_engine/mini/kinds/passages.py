@@ -3,12 +3,16 @@
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from pathlib import Path
+from typing import Final, NamedTuple, Self
 
+from mbc_engine.answer import Source
+from mbc_engine.bank import origin_name
 from mbc_engine.bank.words import stems_of
 from mbc_engine.mini.kinds.forms import kind_of
+from mbc_engine.mini.span_reader import Span
 from mbc_engine.mini.words import missing
-from mbc_engine.sources import content_stems
+from mbc_engine.sources import Known, content_stems
 from mbc_engine.text import split_sentences
 from mbc_engine.text.characters import on_one_line
 from mbc_engine.text.records import record_cells
@@ -29,6 +33,13 @@ class Passage(NamedTuple):
     date: str | None = None
     span: tuple[int, int] | None = None
     margin: float = 0.0  # of the span over "not here"
+
+    @classmethod
+    def of(cls, source: Source, chunk: int, known: Known, span: Span | None = None) -> Self:
+        """A chunk with its source, what is known of it, and the best span if it was read."""
+        where = ((span.start, span.end), span.margin) if span else (None, 0.0)
+        name = origin_name(Path(source.path).name, source.part)
+        return cls(source.passage or "", name, chunk, known.context, known.date, *where)
 
     @property
     def said(self) -> str:
