@@ -56,6 +56,8 @@ WITH_TOTAL = ("Item: rope; Cost: 4", "Item: lamp; Cost: 5", "Item: Total; Cost: 
         (PRICES[:3], "what is the average price", "£482.83", [0, 1, 2]),
         (MEMBERS, "How many members are from Vik?", "2", [0, 2]),
         (MEMBERS, "how many people have paid", None, []),  # which people?
+        (MEMBERS, "How many from Vik have paid?", "1", [0]),
+        (STATEMENT, "How many rents?", None, []),  # 1, or 1410 euros
         (MEMBERS, "how many members have not paid the fee", "2", [1, 2]),
         (MEMBERS, "How many unpaid members?", "2", [1, 2]),
         (MEMBERS, "How many members play chess?", None, []),

@@ -57,6 +57,7 @@ _FLAGS: Final = {
 }
 _NOT: Final = re.compile(r"\b(?:not|no|never|without)\b|n['\u2019]t\b", re.IGNORECASE)
 _NOT_DONE: Final = re.compile(r"\bun(?=(?:paid|sold|used|signed|returned|finished|answered|opened)\b)", re.IGNORECASE)
+_QUANTITIES: Final = stems_of("quantity qty amount count sold pieces units stock sum total price")
 _MOST_SHOWN: Final = 10
 _TIMES: Final = stems_of("year month day date week")
 _MONTHS: Final = stems_of(" ".join((*MONTH_NAMES, *(name[:3] for name in MONTH_NAMES))))
@@ -164,14 +165,16 @@ class _Table:
         return sorted(chosen)
 
     def count(self, question: str, rows: Sequence[int]) -> Reply | None:
-        """How many rows a question is about, if it asks for what the first column names, or that was done or not."""
+        """How many rows a question is about, if a row is one of what it asks for."""
         asked = re.match(r"\W*how many ([\w' -]+)", question, re.IGNORECASE)
         flags = stems_of(" ".join(self.flags))
         stems = content_stems(asked[1]) - flags if asked else set()
         noun = next((own for word in asked[1].split() if (own := stems_of(word) & stems)), set()) if asked else set()
         is_named = not missing(noun, " ".join(self.headers[:1]))
-        is_flagged = not flags.isdisjoint(stems_of(question)) and not missing(noun, self.said)
-        if not rows or not noun or not (is_named or is_flagged):
+        # Of a table of quantities, a row is not one of what is counted.
+        is_limited = len(rows) < len(self.rows) or not flags.isdisjoint(stems_of(question))
+        is_one_a_row = is_limited and _QUANTITIES.isdisjoint(stems_of(" ".join(self.headers)))
+        if not rows or not noun or not (is_named or is_one_a_row):
             return None
         text = str(len(rows))
         return Reply(text, tuple(self.item(text, number) for number in rows[:_MOST_SHOWN]), is_certain=True)
