@@ -43,15 +43,20 @@ CUES: Final = {
 }  # fmt: skip
 COMPARATIVE: Final = rf"\b(?:{'|'.join(CUES)})\b"
 BE_OR_DO: Final = r"(?:am|is|are|was|were|do|does|did|has|have|had|can|could|may|must|should|shall|will|would)"
+_GIVE: Final = r"^(?:please )?(?:give (?:me|us) )?(?:an? |the )?(?:short |brief |quick )?"
+_IN_SHORT: Final = r"(?:,? (?:briefly|in short)|[,;:?] (?:short|brief|quick) summary)"
+_DECIDED: Final = r"^what (?:was|were|has been) (?:decided|agreed|discussed|said|planned)"
+# Words that only say that a summary is wanted.
+ONLY_SUMMARY: Final = re.compile(rf"{_GIVE}(?:gist|main points)\b|{_IN_SHORT}\W*$|{_DECIDED}\b", re.IGNORECASE)
 # Tried in this order on the question in lower case, without its question mark.
 _FORMS: Final[Sequence[tuple[Kind, str]]] = (
     ("mentions", rf"^(?:in )?(?:which|list|show|find|what {_NOTES})\b.*\b{_NOTES} (?:\w+ )?(?:mention|talk|speak|are|is|say|contain|refer|discuss|deal|cover|have|do i have)"),
     ("summary", rf"^what (?:do|does|did) (?:\w+ ){{0,3}}{_NOTES} (?:\w+ )?(?:say|tell|know|have)\b|^what is (?:known|said|written|new) (?:about|on|of|in|at)\b"),
     ("summary", r"^what(?: has|'s| is| else)? (?:happened|happens|happening|took place|went on)\b(?! (?:if|when)\b).*\w|^what do (?:i|we|you) (?:know|have) (?:about|on|of)\b"),
     ("summary", r"^(?:please )?(?:(?:tell|remind) (?:me|us) (?:more |all |something )?(?:about|of|what happened)|summari[sz]e|sum up|describe|outline)\b"),
-    ("summary", r"^(?:please )?(?:give (?:me|us) )?(?:an? |the )?(?:short |brief |quick )?(?:summary|overview|outline|gist|main points) (?:of|on|about)\b|[,;:?] (?:short|brief|quick) summary$"),
+    ("summary", rf"{_GIVE}(?:summary|overview|outline|gist|main points) (?:of|on|about)\b|{_IN_SHORT}$"),
     ("summary", rf"^what (?:is|are|was|were) (?:the|this|that|my|our|his|her|an?) (?:\w+ )*?(?:{_NOTES}|{_WORKS})(?: (?:to|from|of|by|in|with|at|between) .*)? about(?:,? (?:briefly|in short|please))?$"),
-    ("summary", r"^what (?:was|were|has been) (?:decided|agreed|discussed|said|planned) (?:about|on|at|in|by|for|with)\b."),
+    ("summary", rf"{_DECIDED} (?:about|on|at|in|by|for|with)\b."),
     ("comparison", rf"^(?=.* or )(?=.*{COMPARATIVE})(?:who|which|what|where|{BE_OR_DO})\b|^(?:compare|(?:what (?:is|are) )?(?:the )?differences? between|how (?!do (?:i|we|you) )(?:do|does|did|is|are) .* (?:differ|compare|different)(?: from| to| with))\b"),
     ("step", rf"\b{ANY_ORDINAL} step\b|\bstep (?:number |no\. ?)?{ANY_NUMBER}\b"),
     ("steps", rf"^how (?:to|(?:do|can|should|must|would|could) {_YOU})\b|^(?:what|which|list|show).* (?:steps|instructions)\b"),

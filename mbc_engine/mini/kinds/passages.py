@@ -9,7 +9,7 @@ from typing import Final, NamedTuple, Self
 from mbc_engine.answer import Source
 from mbc_engine.bank import origin_name
 from mbc_engine.bank.words import stems_of
-from mbc_engine.mini.kinds.forms import kind_of
+from mbc_engine.mini.kinds.forms import ONLY_SUMMARY, kind_of
 from mbc_engine.mini.span_reader import Span
 from mbc_engine.mini.words import missing
 from mbc_engine.sources import Known, content_stems
@@ -94,12 +94,6 @@ _ABOUT: Final = stems_of(
     "describe mention mentions talk speak contain refer discuss cover deal written took place went list show find "
     "please everything something anything say else"
 )
-# Words that only say that a summary is wanted.
-_GIST: Final = re.compile(
-    r"^(?:please )?(?:give (?:me|us) )?(?:an? |the )?(?:short |brief |quick )?(?:gist|main points)\b|"
-    r",? (?:briefly|in short)\W*$|[,;:?] (?:short|brief|quick) summary\W*$|^what (?:was|were|has been) (?:decided|agreed|discussed|planned)\b",
-    re.IGNORECASE,
-)
 
 
 def search_text(question: str) -> str:
@@ -107,7 +101,7 @@ def search_text(question: str) -> str:
     stems, _ = topic_of(question)
     if kind_of(question) not in ("summary", "mentions") or not stems:
         return question
-    question = _GIST.sub("", question)
+    question = ONLY_SUMMARY.sub("", question)
     return " ".join(
         word for word in question.split() if not stems.isdisjoint(stems_of(word)) or not stems_of(word) & _ABOUT
     )
@@ -115,7 +109,7 @@ def search_text(question: str) -> str:
 
 def topic_of(question: str) -> tuple[set[str], set[str]]:
     """The stems of what a question is about, and those of them that are names or numbers."""
-    question = _GIST.sub("", question)
+    question = ONLY_SUMMARY.sub("", question)
     stems = content_stems(question) - _ABOUT
     named = " ".join(NAMED.findall(question))
     return stems, (content_stems(named) & stems if named else set())
