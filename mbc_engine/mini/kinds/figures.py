@@ -1,7 +1,7 @@
 """Answers that are worked out from the rows of a table: how many, a total, an average, the row with the most or least."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from decimal import Decimal
 from typing import Final, Literal, NamedTuple
 
@@ -20,20 +20,33 @@ Row = Sequence[tuple[str, str]]
 # Tried in this order.
 _OPERATIONS: Final[Sequence[tuple[Operation, str]]] = (
     ("average", r"\b(?:average|mean)\b"),
-    ("least", r"\b(?:lowest|least|smallest|minimum|cheapest|shortest|fewest|lightest)\b"),
-    ("most", r"\b(?:highest|most|largest|biggest|greatest|maximum|peak|longest|tallest|heaviest|dearest)\b"),
-    ("total", r"\b(?:total|sum of|altogether|in all)\b"),
+    ("least", r"\b(?:lowest|least|smallest|minimum|cheapest|shortest|fewest|lightest|worst|quietest)\b"),
+    (
+        "most",
+        r"\b(?:highest|most|largest|biggest|greatest|maximum|peak|longest|tallest|heaviest|dearest|best|busiest)\b",
+    ),
+    ("total", r"\b(?:total|sum of|all ?together|in all)\b"),
     ("total", r"^how much (?:money )?(?:did|do|have|has) [\w' ]{1,30}? (?:spend|spent|earn|earned)\b"),
     ("count", r"^how many\b"),
 )
-_OF_MONEY: Final = re.compile(
-    r"\b(?:cheapest|(?:most|least) expensive|dearest|spen[dt]|earn(?:ed)?|money|"
-    r"(?:cost|price|fee|bill|payment|expense|invoice)s?)\b",
-    re.IGNORECASE,
+_OF_EXPENSES: Final = re.compile(
+    r"\b(?:spen[dt]|pa(?:y|id)|wages|(?:cost|fee|bill|payment|expense|invoice)s?)\b", re.IGNORECASE
 )
-# Words that ask for a column without its name, and words in such names.
+_OF_INCOME: Final = re.compile(
+    r"\b(?:earn(?:ed)?|t(?:ake|ook|akings)|income|sales|revenue|turnover|received?|best|worst)\b", re.IGNORECASE
+)
+_MONEY: Final = stems_of("amount price cost sum paid fee value eur euro usd gbp chf dollar pound betrag preis kosten")
+# Words that ask for a column without its name, and words in such names; tried in this order.
 _IMPLIED: Final = (
-    (_OF_MONEY, stems_of("amount price cost sum paid fee value eur euro usd gbp chf dollar pound betrag preis kosten")),
+    (_OF_EXPENSES, stems_of("out debit expense expenses spent")),
+    (_OF_INCOME, stems_of("in credit income takings sales revenue turnover received total")),
+    (re.compile(r"\b(?:cheapest|(?:most|least) expensive|dearest|money|prices?)\b", re.IGNORECASE), _MONEY),
+    (_OF_EXPENSES, _MONEY),
+    (_OF_INCOME, _MONEY),
+    (
+        re.compile(r"\b(?:busiest|quietest)\b", re.IGNORECASE),
+        stems_of("customers visitors guests people visits orders"),
+    ),
     (re.compile(r"\b(?:longest|shortest)\b", re.IGNORECASE), stems_of("length duration distance time")),
     (re.compile(r"\btallest\b", re.IGNORECASE), stems_of("height")),
     (re.compile(r"\b(?:heaviest|lightest)\b", re.IGNORECASE), stems_of("weight mass")),
@@ -43,13 +56,15 @@ _CURRENCY: Final = re.compile("[€$£]|\\b[A-Z]{3}\\b")
 _ASKING: Final = stems_of(
     "average mean total sum altogether all lowest least smallest minimum cheapest shortest fewest lightest highest most "
     "largest biggest greatest maximum peak longest tallest heaviest dearest expensive spend spent earn earned cost money "
-    "bill payment expense amount figure number value much many high low far use used"
+    "bill payment expense amount figure number value much many high low far use used pay paid take took takings together "
+    "per best worst busiest quietest"
 )
 _TOTALS: Final = stems_of("total subtotal sum average mean all")  # which a row may be of
 # A number with what stands before and after it.
 _FIGURE: Final = re.compile(
     r"(?P<before>[€$£]|[A-Z]{3}\s)?\s?(?P<number>[-+\u2212]?\d+(?:[.,'\u00a0\u2009\u202f ]\d+)*)(?P<after>\s?[^\W\d_][^\d]{0,11}|\s?[%€$£])?"
 )
+_SLASHED: Final = re.compile(r"(\d\d?)/(\d\d?)/(\d{4})\b")
 _NONE: Final = re.compile(r"\W*|n/?a|none|unknown", re.IGNORECASE)  # in a cell
 _FLAGS: Final = {
     **dict.fromkeys(("yes", "y", "true", "x", "\u2713", "\u2714", "done", "paid"), True),
@@ -78,9 +93,11 @@ def worked_out(question: str, passages: Sequence[Passage]) -> Reply | None:
     question = _NOT_DONE.sub("not ", question)
     operation, stems = operation_of(question), content_stems(question)
     table = _Table(passages)
-    name, rows = table.column_for(question, stems), table.rows_for(question, stems - _ASKING)
+    name, rows = table.column_for(question, stems), table.rows_for(question, stems)
+    if operation == "count" and (name is None or not _counted(question) & stems_of(name)):
+        return table.count(question, rows)
     if name is None:
-        return table.count(question, rows) if operation == "count" else None
+        return None
     column = table.columns[name]
     figures = {number: column.values[number] for number in rows if number in column.values}
     units = {column.units[number] for number in figures}
@@ -92,13 +109,12 @@ def worked_out(question: str, passages: Sequence[Passage]) -> Reply | None:
         best = (max if operation == "most" else min)(figures.values())
         first = [number for number in figures if figures[number] == best]
         return _of_rows(question, stems, table, name, first, column.written(best, unit))
-    if is_of_money := _OF_MONEY.search(question):
-        is_income = is_of_money[0].lower().startswith("earn")
-        signs = {value < 0 for value in figures.values()}
-        figures = {number: value for number, value in figures.items() if len(signs) == 1 or (value > 0) == is_income}
+    is_of_expenses, signs = _OF_EXPENSES.search(question) is not None, {value < 0 for value in figures.values()}
+    if len(signs) > 1 and (is_of_expenses or _OF_INCOME.search(question)):
+        figures = {number: value for number, value in figures.items() if (value < 0) == is_of_expenses}
     total, is_mean = sum(figures.values(), Decimal()), operation == "average"
     value = total / len(figures) if is_mean else total
-    text = column.written(abs(value) if is_of_money else value, unit, is_mean=is_mean)
+    text = column.written(abs(value) if is_of_expenses else value, unit, is_mean=is_mean)
     return Reply(text, tuple(table.item(text, number) for number in [*figures][:_MOST_SHOWN]), is_certain=True)
 
 
@@ -125,13 +141,21 @@ class _Table:
         self.headers = list(dict.fromkeys(name for _, row in self.rows for name, _ in row))
         cells = {name: self._cells(name) for name in self.headers}
         self.columns = {name: column for name in self.headers if (column := _column(name, cells[name]))}
-        self.dated = {name for name in self.headers if all(map(date_in_name, cells[name].values()))}
-        flags = {name: {_FLAGS.get(cell.lower()) for cell in cells[name].values()} for name in self.headers}
-        self.flags = [name for name in self.headers if None not in flags[name]]
+        days = {name: _days(cells[name].values()) for name in self.headers}
+        self.dated = {name: dict(zip(cells[name], found, strict=True)) for name, found in days.items() if found}
+        self.flags = {name: done for name in self.headers if (done := self._done(name, cells[name])) is not None}
         self.said = " ".join(f"{passage.name} {passage.context}" for passage in passages[:1])
 
     def _cells(self, name: str) -> dict[int, str]:
         return {number: value for number, (_, row) in enumerate(self.rows) for key, value in row if key == name}
+
+    def _done(self, name: str, cells: Mapping[int, str]) -> set[int] | None:
+        """The rows that have a yes, or a figure, in a column of what was done; None for another column."""
+        if all(cell.lower() in _FLAGS for cell in cells.values()):
+            return {number for number, cell in cells.items() if _FLAGS[cell.lower()]}
+        if name in self.columns and re.search(r"\b(?:paid|\w{2,}ed)$", name, re.IGNORECASE):
+            return {number for number, value in self.columns[name].values.items() if value}
+        return None
 
     def item(self, text: str, number: int) -> Item:
         at, row = self.rows[number]
@@ -150,26 +174,24 @@ class _Table:
     def rows_for(self, question: str, wanted: set[str]) -> list[int]:
         """The rows that a question is about; none if it has words that neither they nor all rows have."""
         chosen = {*range(len(self.rows))}
+        if self.dated:
+            wanted = wanted - _TIMES
         if period_in(question) or months_in(question):
-            days = {number: day for name in self.dated for number, day in self._cells(name).items()}
-            chosen = (
-                {number for number, day in days.items() if _is_of(question, day)} if len(days) == len(chosen) else set()
-            )
+            days = next(iter(self.dated.values()), {})
+            chosen = {number for number, day in days.items() if _is_of(question, day)}
             wanted = {stem for stem in wanted if not stem.isdigit()} - _TIMES - _MONTHS
-        for name in self.flags:
-            if wanted & stems_of(name) - stems_of(" ".join(other for other in self.headers if other != name)):
-                done = {number for number, cell in self._cells(name).items() if _FLAGS[cell.lower()]}
-                chosen = chosen - done if _NOT.search(question) else chosen & done
-        for stem in missing(wanted, f"{self.said} {' '.join(self.headers)}"):
+        of_figures = stems_of(" ".join(name for name in self.columns if name not in self.flags))
+        asked = [name for name in self.flags if not wanted.isdisjoint(stems_of(name) - of_figures)]
+        if asked:
+            done = self.flags[min(asked, key=len)]
+            chosen = chosen - done if _NOT.search(question) else chosen & done
+        for stem in missing(wanted - _ASKING, f"{self.said} {' '.join(self.headers)}"):
             chosen = {number for number in chosen if not missing({stem}, self._said_in(number, stem))}
         return sorted(chosen)
 
     def count(self, question: str, rows: Sequence[int]) -> Reply | None:
         """How many rows a question is about, if a row is one of what it asks for."""
-        asked = re.match(r"\W*how many ([\w' -]+)", question, re.IGNORECASE)
-        flags = stems_of(" ".join(self.flags))
-        stems = content_stems(asked[1]) - flags if asked else set()
-        noun = next((own for word in asked[1].split() if (own := stems_of(word) & stems)), set()) if asked else set()
+        noun, flags = _counted(question), stems_of(" ".join(self.flags))
         is_named = not missing(noun, " ".join(self.headers[:1]))
         # Of a table of quantities, a row is not one of what is counted.
         is_limited = len(rows) < len(self.rows) or not flags.isdisjoint(stems_of(question))
@@ -202,15 +224,31 @@ class _Column(NamedTuple):
         return number.replace(".", self.mark).join(unit)
 
 
+def _counted(question: str) -> set[str]:
+    """The stems of what a question asks how many there are of."""
+    asked = re.match(r"\W*how many ([\w' -]+)", question, re.IGNORECASE)
+    stems = content_stems(asked[1]) - _ASKING if asked else set()
+    return next((own for word in asked[1].split() if (own := stems_of(word) & stems)), set()) if asked else set()
+
+
 def _is_of(question: str, day: str) -> bool:
-    """Whether a date is of the time that a question names."""
-    found = date_in_name(day)
-    if found is None:
-        return False
+    """Whether an ISO date is of the time that a question names."""
     if (period := period_in(question)) is None:
-        return int(found[0][5:7]) in months_in(question)
+        return int(day[5:7]) in months_in(question)
     parts = f"{period.year:04}", *(f"{part:02}" for part in (period.month, period.day) if part)
-    return found[0].startswith("-".join(parts))
+    return day.startswith("-".join(parts))
+
+
+def _days(cells: Collection[str]) -> list[str]:
+    """The ISO dates of a column; none if a cell has none, or it could be the third of May or the fifth of March."""
+    if slashed := [match for cell in cells if (match := _SLASHED.match(cell))]:
+        is_day_first = any(int(match[1]) > 12 for match in slashed)
+        if len(slashed) < len(cells) or is_day_first == any(int(match[2]) > 12 for match in slashed):
+            return []
+        numbers = (match.group(3, 2, 1) if is_day_first else match.group(3, 1, 2) for match in slashed)
+        return [f"{year}-{int(month):02}-{int(day):02}" for year, month, day in numbers]
+    found = [date_in_name(cell) for cell in cells]
+    return [day[0] for day in found if day] if all(found) else []
 
 
 def _column(name: str, cells: Mapping[int, str]) -> _Column | None:
