@@ -45,10 +45,8 @@ def flatten_settings(content: Mapping[str, Any]) -> dict[str, Any]:
     """All keys with their values, in the file's order: `model`, `ask.sources`."""
     settings: dict[str, Any] = {}
     for name, value in content.items():
-        if isinstance(value, Mapping):
-            settings |= {f"{name}.{option}": inner for option, inner in value.items()}
-        else:
-            settings[name] = value
+        table = {f".{option}": inner for option, inner in value.items()} if isinstance(value, Mapping) else {"": value}
+        settings |= {f"{name}{option}": inner for option, inner in table.items()}
     return settings
 
 
@@ -169,9 +167,8 @@ def parse_value(key: str, options: Options, typed: list[str]) -> Any:
 def _as_typed(value: Any, *, is_list: bool, origin: str) -> Any:
     """A value of the file as if it had been typed. Raises ConfigError if it could not have been."""
     if is_list:
-        return [
-            _as_typed(item, is_list=False, origin=origin) for item in (value if isinstance(value, list) else [value])
-        ]
+        values = value if isinstance(value, list) else [value]
+        return [_as_typed(item, is_list=False, origin=origin) for item in values]
     if isinstance(value, list | dict) or sanitise(value) != str(value):
         raise ConfigError(f"{origin} takes one value, without control characters.", hint=_FIX_HINT)
     return value if isinstance(value, bool) else os.path.expanduser(str(value))  # noqa: PTH111

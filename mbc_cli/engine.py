@@ -114,9 +114,8 @@ def load_model(name: str, device: str | None = None) -> "Model":
         on = device if device in (None, "cpu") else prepare_torch(device, is_brief=True)
         model = load(name, device=on, reader=os.environ.get(READER_VARIABLE))
     model.on_problem = lambda problem: notes.print(Text(sanitise(problem), "yellow"))
-    print_verbose(
-        f"model: {find_model(name)} on {model.device}, loaded in {format_duration(time.perf_counter() - began)}"
-    )
+    spent = format_duration(time.perf_counter() - began)
+    print_verbose(f"model: {find_model(name)} on {model.device}, loaded in {spent}")
     return model
 
 
@@ -159,12 +158,8 @@ def _load_writer(name: str | None, device: str | None) -> "Writer":
         if name is None or (server := server_of(name)) is None:
             return load_writer(name, device=prepare_torch(device, is_brief=True))
         if not server.is_on_this_machine:
-            notes.print(
-                Text(
-                    f"Questions, the passages found for them, and answers to follow up are sent to {server.url}.",
-                    "yellow",
-                )
-            )
+            sent = f"Questions, the passages found for them, and answers to follow up are sent to {server.url}."
+            notes.print(Text(sent, "yellow"))
         return load_writer(name)
 
 

@@ -257,11 +257,8 @@ class MemoryServer:
         def work() -> SearchResult:
             selection: Any = {"since": since, "as_of": as_of, "half_life": half_life, "only": only, "exclude": exclude}
             (sources,) = self._banks().search([query], ask_options(**selection), top=top)
-            return SearchResult(
-                passages=[
-                    _quotation(source, text=source.passage, words=shared_words(query, source)) for source in sources
-                ]
-            )
+            passages = [_quotation(each, text=each.passage, words=shared_words(query, each)) for each in sources]
+            return SearchResult(passages=passages)
 
         return await self._run(work)
 

@@ -110,13 +110,10 @@ def find_preset(name: str) -> "Config | None":
 def model_not_found(name: str, runs: Path) -> ModelError:
     run = resolve_name(name, runs)
     if run in runs_in(run.parent):
-        return ModelError(
-            f"The run {name} has no model yet.", hint=f"`mbc runs show {shlex.quote(name)}` shows its progress."
-        )
-    return ModelError(
-        f"There is no model, run or preset {name!r}.",
-        hint=f"`mbc models list` shows the available models. Presets: {', '.join(preset_names())}.",
-    )
+        hint = f"`mbc runs show {shlex.quote(name)}` shows its progress."
+        return ModelError(f"The run {name} has no model yet.", hint=hint)
+    hint = f"`mbc models list` shows the available models. Presets: {', '.join(preset_names())}."
+    return ModelError(f"There is no model, run or preset {name!r}.", hint=hint)
 
 
 def read_model(name: str, folder: Path, place: Place) -> LocalModel:

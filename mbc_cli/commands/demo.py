@@ -71,7 +71,13 @@ def demo(
             *_, done = memory.add([folder / "stories"])
             assert isinstance(done, IngestFinished)
             if not json:
-                _show_ingest(folder, done)
+                text = (
+                    f", {format_size(done.word_bytes)} of words and {format_size(done.text_bytes)} of compressed text"
+                )
+                out.print(f"{done.bank_documents} made-up news stories in {display_path(folder)}")
+                codes = f"{format_size(done.code_bytes)} of codes{text if done.text_bytes else ''}"
+                out.print(f"Ingested in {format_duration(done.seconds)}: {codes}.")
+                out.print("The model has never seen these stories; none of their names appear in its training data.")
             for question in pick_questions(news):
                 began = time.perf_counter()
                 (answer,) = memory.ask([question.question])
@@ -162,19 +168,10 @@ def _counts(rows: list[Row]) -> dict[str, int]:
     }
 
 
-def _show_ingest(folder: Path, done: IngestFinished) -> None:
-    text = ""
-    if done.text_bytes:
-        text = f", {format_size(done.word_bytes)} of words and {format_size(done.text_bytes)} of compressed text"
-    out.print(f"{done.bank_documents} made-up news stories in {display_path(folder)}")
-    out.print(f"Ingested in {format_duration(done.seconds)}: {format_size(done.code_bytes)} of codes{text}.")
-    out.print("The model has never seen these stories; none of their names appear in its training data.")
-
-
 def _show_answer(answer: Answer, row: Row) -> None:
-    verdict = Text("right", "green") if row["right"] else Text("wrong", "red")
+    verdict = ("right", "green") if row["right"] else ("wrong", "red")
     if answer.text is None:
-        verdict = Text("not answered", "yellow")
+        verdict = ("not answered", "yellow")
     out.print(Text(f"\n? {sanitise(answer.question)}", "bold"))
     out.print(Text.assemble("  answer      ", sanitise(answer_text(answer)), "  ", verdict))
     out.print(Text(f"  expected    {sanitise(' or '.join(row['expected']))}"))

@@ -29,7 +29,7 @@ from mbc_cli.options import (
     completer,
     option,
 )
-from mbc_cli.program import INTERRUPTED, interrupt_message, is_from_command_line, stop_on_interrupt
+from mbc_cli.program import interrupt_message, is_from_command_line, stop_on_interrupt, stopped
 from mbc_cli.render.evaluation import ExperimentView, print_report
 from mbc_cli.render.terminal import notes, out, print_json
 from mbc_cli.text import sanitise
@@ -55,11 +55,6 @@ _DATA_OPTIONS: Final = (
 
 _complete_methods: Final = completer(lambda: {name: kind.title for name, kind in METHODS.items()})
 
-EvaluationArgument = Annotated[
-    str, typer.Argument(metavar="RUN", help="An evaluation's name or folder.", autocompletion=complete_evaluations)
-]
-
-
 _METHODS: Final = ", ".join(name for name, kind in METHODS.items() if not kind.control_of and not kind.read)
 _METHOD: Final = f"{_METHODS}, a control, or a method with a read mode, such as mbc-routed; can be repeated."
 _PROTOCOL: Final = f"{', '.join(get_args(Protocol))}; can be repeated."
@@ -76,9 +71,11 @@ _CHANGES: Final = "Change a setting of the preset: training.epochs=3; can be rep
 _FOLDER: Final = "The folder for the results; given alone, it continues a stopped evaluation."
 _FILES: Final = "The folder that contains the files named in a suite."
 _LIMIT: Final = "Maximum number of questions to ask, evenly spaced."
-_DOCUMENTS: Final = "Maximum number of documents to memorise."
 _DEFAULT_METHOD: Final = "the model's own, with its controls"
 _DATED: Final = "the date and the data's name"
+EvaluationArgument = Annotated[
+    str, typer.Argument(metavar="RUN", help="An evaluation's name or folder.", autocompletion=complete_evaluations)
+]
 
 
 def evaluate(
@@ -98,7 +95,7 @@ def evaluate(
             _PROTOCOL, metavar="NAME", show_default="online", completion=completer(lambda: get_args(Protocol))
         ),
     ] = None,
-    documents: Annotated[int, _method_option(_DOCUMENTS, min=1)] = 1665,
+    documents: Annotated[int, _method_option("Maximum number of documents to memorise.", min=1)] = 1665,
     bank_size: Annotated[int | None, _method_option(_BANK_SIZE, min=1, show_default="all")] = None,
     limit: Annotated[int | None, _method_option(_LIMIT, min=1, show_default="all")] = None,
     golds: Annotated[Golds, _method_option(_GOLDS)] = "shortest",
@@ -177,11 +174,8 @@ def existing_evaluation(name: str) -> "ExperimentFolder":
     from mbc_engine.evaluation.results import ExperimentFolder
 
     with suppress(OSError, ValueError):  # no folder could have this name
-        for folder in (
-            ExperimentFolder(resolve_name(name, evaluations_folder())),
-            ExperimentFolder(Path(name).absolute()),
-        ):
-            if folder.exists():
+        for path in (resolve_name(name, evaluations_folder()), Path(name).absolute()):
+            if (folder := ExperimentFolder(path)).exists():
                 return folder
     names = evaluation_names()
     latest = f"The latest: {', '.join(names[:5])}." if names else "`mbc eval --data SPEC` starts one."
@@ -230,7 +224,7 @@ def _suite_of(base: "Base", data: str, train: list[str], validation: str | None,
     what = {"title": f"{base.title} on {data}", "bases": [base], "datasets": [dataset]}
     suite = Suite.model_validate(what | how, context={"folder": None})
     require_usable(suite)
-    sources = [data, *train, *([validation] if validation else [])]
+    sources = filter(None, (data, *train, validation))
     read_data([source for source in sources if not is_of_hub(source)])  # hub datasets take too long to read twice
     if base.model is not None:
         find_model(base.model)
@@ -285,8 +279,9 @@ def _run(suite: "Suite", folder: Path, device: str | None, threads: int | None) 
             from mbc_engine.evaluation.running import run
 
             torch_device = prepare_torch(device, threads)
-        view = ExperimentView(folder, resume)
-        with view, stop_on_interrupt(view.announce_stopping) as stop:
+        view = ExperimentView(folder)
+        stopping = "Stopping; press Ctrl-C again to end at once. Finished stages are kept."
+        with view, stop_on_interrupt(view, stopping) as stop:
             for event in run(
                 suite,
                 folder,
@@ -298,8 +293,7 @@ def _run(suite: "Suite", folder: Path, device: str | None, threads: int | None) 
             ):
                 view.show(event)
     if not view.is_finished:
-        view.announce_stopped()
-        raise typer.Exit(INTERRUPTED)
+        raise stopped(view, resume)
 
 
 def _show_report(folder: Path, *, as_json: bool) -> None:

@@ -9,20 +9,9 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
+from mbc_cli import models as local_models
 from mbc_cli.engine import loading
-from mbc_cli.models import (
-    LocalModel,
-    command_of,
-    components,
-    find_local_model,
-    find_preset,
-    model_folders,
-    model_not_found,
-    read_model,
-    read_run,
-    run_of,
-    shape_of,
-)
+from mbc_cli.models import LocalModel, components, shape_of
 from mbc_cli.options import JsonOption, RunsOption, complete_models, complete_models_and_presets, option
 from mbc_cli.program import interrupt_message
 from mbc_cli.render.bank import code_layout, codebooks
@@ -56,7 +45,7 @@ def list_models(*, runs: RunsOption, json: JsonOption = False) -> None:
       mbc models list
       mbc models list --json | jq -r .path
     """
-    models = (read_model(*model) for model in model_folders(runs.absolute()))
+    models = (local_models.read_model(*model) for model in local_models.model_folders(runs.absolute()))
     if json:
         print_json_lines(model.to_json() for model in models)
     else:
@@ -80,15 +69,13 @@ def show(
       mbc models show llama2-7b
       mbc models show distilgpt2 --json | jq .parameters.trainable
     """
-    model = find_local_model(name, runs)
-    config = model.config if model else find_preset(name)
+    model = local_models.find_local_model(name, runs)
+    config = model.config if model else local_models.find_preset(name)
     if model and model.problem:
         raise ModelError(model.problem, hint="Download or copy the model again.")
     if config is None:
-        raise model_not_found(name, runs)
-    table, problem = None, None
-    if not config.reads_text:
-        table, problem = _parameters(config.settings)
+        raise local_models.model_not_found(name, runs)
+    table, problem = (None, None) if config.reads_text else _parameters(config.settings)
     if json:
         what = model.to_json() if model else {"preset": name, **components(config.settings)}
         parts = [{"part": part} | asdict(counts) for part, counts in (table or {}).items() if part != "all"]
@@ -101,7 +88,7 @@ def show(
             }
         )
         return
-    print_facts(_facts(name, model, config))
+    print_facts(*_facts(name, model, config))
     if problem:
         notes.print(sanitise(f"Its parameters cannot be counted. {problem.message} {problem.hint}"))
     if table:
@@ -144,16 +131,14 @@ def pull(
         print_json({**source, "size": pulled.size, **parts})
         return
     print_facts(
-        [
-            ("model", name),
-            ("folder", display_path(folder)),
-            ("from", f"{repository} at {str(pulled.revision)[:12]}"),
-            ("size", format_size(pulled.size)),
-            ("base LM", parts["base"]),
-            ("encoders", ", ".join(dict.fromkeys(parts["encoders"].values()))),
-            ("per chunk", f"{parts['codes']['bits_per_chunk'] / 8:g} bytes"),
-            ("ask", f"mbc ask --model {name}"),
-        ]
+        ("model", name),
+        ("folder", display_path(folder)),
+        ("from", f"{repository} at {str(pulled.revision)[:12]}"),
+        ("size", format_size(pulled.size)),
+        ("base LM", parts["base"]),
+        ("encoders", ", ".join(dict.fromkeys(parts["encoders"].values()))),
+        ("per chunk", f"{parts['codes']['bits_per_chunk'] / 8:g} bytes"),
+        ("ask", f"mbc ask --model {name}"),
     )
     notes.print("The base LM and the encoders are not included; they are loaded by name when the model is used.")
 
@@ -184,10 +169,10 @@ def push(
     """
     from mbc_engine.sharing import push as push_model
 
-    local = find_local_model(model, runs)
+    local = local_models.find_local_model(model, runs)
     if local is None:
-        raise model_not_found(model, runs)
-    run = run_of(local.folder)
+        raise local_models.model_not_found(model, runs)
+    run = local_models.run_of(local.folder)
     if run and is_running(run):
         raise ModelError(f"{model} is being trained.", hint="Share it when its training has ended.")
     _set_up_client()
@@ -196,7 +181,7 @@ def push(
             local.folder,
             repository,
             licence=licence,
-            history=read_run(run, has_curves=False).history if run else None,
+            history=local_models.read_run(run, has_curves=False).history if run else None,
             command=_training_command(run) if run else None,
             replaces=force,
             is_private=private,
@@ -209,26 +194,26 @@ def push(
         if Path(name).exists():
             notes.print(sanitise(f"{name} is also a folder here; others will get {name} from the hub."), style="yellow")
     print_facts(
-        [
-            ("model", local.name),
-            ("shared as", f"{repository} at {str(pushed.revision)[:12]}"),
-            ("size", format_size(pushed.size)),
-            ("card", _CARDS[pushed.card]),
-            ("pull", f"mbc models pull {repository}"),
-        ]
+        ("model", local.name),
+        ("shared as", f"{repository} at {str(pushed.revision)[:12]}"),
+        ("size", format_size(pushed.size)),
+        ("card", _CARDS[pushed.card]),
+        ("pull", f"mbc models pull {repository}"),
     )
 
 
 def _training_command(run: Path) -> str | None:
-    command = command_of(run)
+    command = local_models.command_of(run)
     if command is None:
         return None
     words = ["mbc", "train", "--preset", "config.toml"]
-    given = [("--data", spec) for spec in command.data]
-    given += [("--validation", command.validation)] if command.validation else []
-    given += [("--from", command.start)] if command.start else []
+    given = [
+        *(("--data", spec) for spec in command.data),
+        ("--validation", command.validation),
+        ("--from", command.start),
+    ]
     for name, spec in given:
-        words += [name, re.sub(r"(^|:)/.*/", r"\1", spec, flags=re.DOTALL)]
+        words += [name, re.sub(r"(^|:)/.*/", r"\1", spec, flags=re.DOTALL)] if spec else []
     return shlex.join(words)
 
 
@@ -269,10 +254,8 @@ def _row(model: LocalModel) -> tuple[str, ...]:
     if config is None:
         parts: tuple[str, ...] = ("cannot be read" if out.is_terminal else model.problem or "", "", "")
     else:
-        parts = (
-            "reads text" if config.reads_text else _without_owner(config.settings.base or ""),
-            *_codes(config.settings),
-        )
+        base = "reads text" if config.reads_text else _without_owner(config.settings.base or "")
+        parts = (base, *_codes(config.settings))
     scores = (f"{best.exact_match:.1f}", best.f1_text) if best else ("", "")
     where = model.place if out.is_terminal else str(model.folder)
     return (model.name, *parts, format_size(model.size), *scores, where)

@@ -26,8 +26,6 @@ from mbc_engine.sources import matches
 if TYPE_CHECKING:
     from mbc_engine.memory import Memory
 
-_TOP = "How many passages to show, at most."
-_FILES = "Print only the files, each once, best first."
 _NULL = "End each file with a NUL byte, as xargs -0 expects; with --files."
 
 
@@ -36,8 +34,8 @@ def search(
     words: Annotated[list[str], typer.Argument(metavar="QUERY", help="Words or a question; quotes are optional.")],
     *,
     memory: "Memory",
-    top: Annotated[int, option(_TOP, min=1)] = 5,
-    files: Annotated[bool, option(_FILES, "--files")] = False,
+    top: Annotated[int, option("How many passages to show, at most.", min=1)] = 5,
+    files: Annotated[bool, option("Print only the files, each once, best first.", "--files")] = False,
     null: Annotated[bool, option(_NULL, "--null", "-0")] = False,
     options: AskOptions,
     json: JsonOption = False,

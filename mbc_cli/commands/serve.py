@@ -33,7 +33,6 @@ _UPSTREAM = (
     "The address of another server with OpenAI's API: conversations with its models are passed on to it, with passages "
     "of the memory added."
 )
-_REMEMBER = "Also memorise conversations that are passed on."
 _ALLOW = "Let the assistant memorise files in this folder, into the first bank; can be repeated."
 _LISTING = "End replies of the other server with their sources, for programs that show only the text."
 
@@ -49,7 +48,7 @@ def serve(
     llm: LanguageModelOption = None,
     device: DeviceOption = None,
     upstream: Annotated[str | None, option(_UPSTREAM, metavar="URL")] = None,
-    remember: Annotated[bool, option(_REMEMBER)] = False,
+    remember: Annotated[bool, option("Also memorise conversations that are passed on.")] = False,
     list_sources: Annotated[bool, option(_LISTING)] = False,
     host: Annotated[str, _access(_HOST, metavar="ADDRESS")] = "127.0.0.1",
     port: Annotated[int, _access("The port to listen on; 0 picks a free one.", min=0, max=65535)] = 8377,

@@ -20,8 +20,8 @@ from mbc_cli.options import (
     complete_runs,
     option,
 )
-from mbc_cli.program import is_default
-from mbc_cli.render.terminal import notes
+from mbc_cli.program import origin_of
+from mbc_cli.render.terminal import notes, out
 from mbc_engine.errors import ConfigError
 from mbc_engine.machine import require_extra
 
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 View = Literal["ask", "documents", "ingest", "overview", "codes", "train"]
 _RUN = "Open with this training run: its name in --runs, or its folder."
-_VIEW = "Open with this view."
 
 
 def tui(
@@ -42,7 +41,7 @@ def tui(
     run: Annotated[str | None, option(_RUN, metavar="NAME|PATH", completion=complete_runs)] = None,
     device: DeviceOption = None,
     llm: LanguageModelOption = None,
-    view: Annotated[View | None, option(_VIEW, show_default="ask, or train with --run")] = None,
+    view: Annotated[View | None, option("Open with this view.", show_default="ask, or train with --run")] = None,
     web: Annotated[
         bool, option("Serve it to a browser on this machine instead, and print the address.", "--web")
     ] = False,
@@ -65,7 +64,7 @@ def tui(
     from mbc_cli.tui.state import DashboardOptions
 
     settings = read_settings()
-    if is_default(ctx, "bank") and os.path.isfile(last := str(settings.get("bank"))):
+    if origin_of(ctx, "bank") == "default" and os.path.isfile(last := str(settings.get("bank"))):
         bank = Path(last)
     options = DashboardOptions(
         bank.absolute(), model, runs.absolute(), None if run is None else resolve_name(run, runs), device, llm
@@ -73,7 +72,6 @@ def tui(
     view = view or ("ask" if run is None else "train")
     if web:
         require_extra("web", "textual_serve", asked_by="`mbc tui --web`")
-        from mbc_cli.render.terminal import out
         from mbc_cli.tui.web import DashboardServer
 
         def show(url: str) -> None:

@@ -197,15 +197,13 @@ def answer(
     answers = memory.ask(completed, options, on_token=on_token)
     contents = [answer_text(answer) or "(no answer)" for answer in answers]
     count = memory.model.chunker.token_counts
+    each = zip(originals, contents, count(originals), count(contents), answers, strict=True)
     fields = []
-    for question, content, prompt, reply, answer in zip(
-        originals, contents, count(originals), count(contents), answers, strict=True
-    ):
+    for question, content, prompt, reply, answer in each:
         details = answer_json(answer.with_question(question), memory.paths, memory.loading)
-        sources = details.pop("sources")
-        details["together"] = len(questions)
         usage = {"prompt_tokens": prompt, "completion_tokens": reply, "total_tokens": prompt + reply}
-        fields.append({"content": content, "usage": usage, "sources": sources, "mbc": details})
+        about = {"sources": details.pop("sources"), "mbc": {**details, "together": len(questions)}}
+        fields.append({"content": content, "usage": usage, **about})
     return fields
 
 
@@ -213,10 +211,8 @@ def search(
     open_memory: "Callable[[], Memory]", options: AskOptions, top: int, queries: Sequence[str]
 ) -> list[list[dict[str, Any]]]:
     """The passages for each query."""
-    results = open_memory().search(queries, options, top=top)
-    return [
-        [passage_json(query, passage) for passage in passages] for query, passages in zip(queries, results, strict=True)
-    ]
+    results = zip(queries, open_memory().search(queries, options, top=top), strict=True)
+    return [[passage_json(query, passage) for passage in passages] for query, passages in results]
 
 
 def completion(model: str, answer: dict[str, Any]) -> dict[str, Any]:

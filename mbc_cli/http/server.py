@@ -34,8 +34,7 @@ from mbc_cli.service import QueueFull, ServiceClosed
 from mbc_engine.errors import BankBusy, BankError, ConfigError, DataError, MBCError, NothingToRead
 
 TOKEN_VARIABLE: Final = "MBC_TOKEN"  # noqa: S105
-# For accepted requests to finish at shutdown.
-GRACE_SECONDS: Final = 30
+GRACE_SECONDS: Final = 30  # for accepted requests to finish at shutdown
 BODY_SECONDS: Final = 30
 HEADER_SECONDS: Final = 10
 # Of which one address may hold half: a proxy has one for all its clients.
@@ -96,15 +95,13 @@ def api_error(error: Exception) -> ApiError:
 
 
 async def _respond(request: Request, error: Exception) -> Response:
+    def is_allowed(method: str) -> bool:
+        return any(route.matches({**request.scope, "method": method})[0] is Match.FULL for route in request.app.routes)
+
     response = api_error(error).response
     if response.status_code == 405:  # the error names the methods of one route of the path
-        response.headers["Allow"] = ", ".join(method for method in HTTPMethod if _is_route(request, method))
+        response.headers["Allow"] = ", ".join(filter(is_allowed, HTTPMethod))
     return response
-
-
-def _is_route(request: Request, method: str) -> bool:
-    scope = {**request.scope, "method": method}
-    return any(route.matches(scope)[0] is Match.FULL for route in request.app.routes)
 
 
 EXCEPTION_HANDLERS: Final[dict[Any, Any]] = dict.fromkeys(
@@ -157,8 +154,7 @@ def _require_access(scope: Scope, token: str | None, origins: Collection[str]) -
     headers = Headers(scope=scope)
     if token is not None:
         scheme, _, sent = headers.get("authorization", "").partition(" ")
-        is_same = secrets.compare_digest(sent.strip().encode(), token.encode())
-        if not is_same or scheme.lower() != "bearer":
+        if not secrets.compare_digest(sent.strip().encode(), token.encode()) or scheme.lower() != "bearer":
             message = "The token is missing or wrong: send it as `Authorization: Bearer TOKEN`."
             raise ApiError(401, message, "invalid_api_key")
         return

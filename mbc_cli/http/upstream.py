@@ -92,12 +92,8 @@ class Upstream:
         reply = await self._send(body)
         if reply.is_success and reply.headers.get("content-type", "").startswith(EVENTS):
             events = self._streamed(reply, remembering, extra)
-            return StreamingResponse(
-                events,
-                media_type=EVENTS,
-                headers={"Cache-Control": "no-cache"},
-                background=BackgroundTask(reply.aclose),
-            )
+            closing, headers = BackgroundTask(reply.aclose), {"Cache-Control": "no-cache"}
+            return StreamingResponse(events, media_type=EVENTS, headers=headers, background=closing)
         content = await self._read(reply)
         try:
             whole = _parsed(content)
@@ -157,9 +153,8 @@ class Upstream:
             await work()
 
     async def _send(self, body: dict[str, Any]) -> httpx.Response:
-        headers = {"Content-Type": "application/json"}
-        content = json.dumps(body)
-        request = self._client.build_request("POST", f"{self.url}/chat/completions", content=content, headers=headers)
+        url, headers = f"{self.url}/chat/completions", {"Content-Type": "application/json"}
+        request = self._client.build_request("POST", url, content=json.dumps(body), headers=headers)
         try:
             return await self._client.send(request, stream=True)
         except httpx.HTTPError as error:
@@ -246,14 +241,14 @@ def _said(chunk: dict[str, Any]) -> tuple[str, bool]:
     return text if isinstance(text, str) else "", is_last
 
 
-def _refuse(number: str) -> None:
-    raise ValueError(f"{number} is no number in JSON")
-
-
 def _parsed(data: str | bytes) -> Any:
     """JSON. Raises ValueError if it is none: without NaN and infinity, and not nested without end."""
+
+    def refuse(number: str) -> None:
+        raise ValueError(f"{number} is no number in JSON")
+
     try:
-        return json.loads(data, parse_constant=_refuse)
+        return json.loads(data, parse_constant=refuse)
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
 

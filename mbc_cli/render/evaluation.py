@@ -19,11 +19,11 @@ _BARS = {"read texts": "Reading texts", "take in documents": "Memorising", "answ
 
 
 class ExperimentView(ProgressView):
-    """Shows an experiment's progress from its events; `resume` says how to continue it after a stop."""
+    """Shows an experiment's progress from its events."""
 
-    def __init__(self, folder: Path, resume: str) -> None:
+    def __init__(self, folder: Path) -> None:
         super().__init__()
-        self._folder, self._resume = folder, resume
+        self._folder = folder
         self._total_steps = self._kept = 0
         self.is_finished = False
 
@@ -66,12 +66,6 @@ class ExperimentView(ProgressView):
         else:
             self.line(f"{stage}: {format_duration(event.seconds)}")
 
-    def announce_stopping(self) -> None:
-        self.announce("Stopping; press Ctrl-C again to end at once. Finished stages are kept.")
-
-    def announce_stopped(self) -> None:
-        self.announce(f"Stopped. {self._resume}")
-
     def _show_kept(self) -> None:
         if self._kept:
             were = "was" if self._kept == 1 else "were"
@@ -109,8 +103,8 @@ def print_report(report: "Report") -> None:
     if report.missing:
         print()
         _print(("What is missing", "bold"))
-        for missing in report.missing:
-            _print(f"{sanitise(missing['cell'])}, {sanitise(missing['stage'])}: {sanitise(missing['reason'])}")
+    for missing in report.missing:
+        _print(sanitise(f"{missing['cell']}, {missing['stage']}: {missing['reason']}"))
 
 
 def _print_table(table: "Table", told: set[str]) -> None:

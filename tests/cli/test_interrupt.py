@@ -6,7 +6,6 @@ import threading
 
 import pytest
 
-from mbc_cli.commands.train import TrainProgress
 from mbc_cli.program import interrupt_message, stop_on_interrupt
 from tests.needs import PATIENCE
 
@@ -85,22 +84,32 @@ def test_innermost_message_is_used():
         raise KeyboardInterrupt
 
 
+class View:
+    """Records what is announced."""
+
+    def __init__(self):
+        self.announced, self.is_notified = [], threading.Event()
+
+    def announce(self, text):
+        self.announced.append(text)
+        self.is_notified.set()
+
+
 def test_second_interrupt_ends():
-    notified = threading.Event()
-    before = signal.getsignal(signal.SIGINT)
-    with pytest.raises(KeyboardInterrupt), stop_on_interrupt(notified.set) as stop:
+    view, before = View(), signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt), stop_on_interrupt(view, "Stopping.") as stop:
         assert not stop.is_set()
         signal.raise_signal(signal.SIGINT)
         assert stop.is_set()
-        assert notified.wait(PATIENCE)
+        assert view.is_notified.wait(PATIENCE)
         signal.raise_signal(signal.SIGINT)
     assert signal.getsignal(signal.SIGINT) is before
 
 
-def test_second_interrupt_under_a_launcher(monkeypatch, tmp_path, capsys):
+def test_second_interrupt_under_a_launcher(monkeypatch):
     monkeypatch.setenv("LOCAL_RANK", "0")
-    with stop_on_interrupt(TrainProgress(tmp_path, "run").announce_stopping) as stop:
+    with stop_on_interrupt(view := View(), "Stopping.") as stop:
         signal.raise_signal(signal.SIGINT)  # by the terminal
         signal.raise_signal(signal.SIGINT)  # by the launcher
         assert stop.is_set()
-    assert capsys.readouterr().err.strip() == "Stopping after this step."
+    assert view.announced == ["Stopping."]

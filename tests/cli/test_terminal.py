@@ -8,7 +8,7 @@ import sys
 SENTENCE = "mbc is a compressed long-term memory for language models, and this sentence has more than 80 characters."
 PRINT = f"""
 from mbc_cli.render.terminal import notes, out, print_facts
-out.print({SENTENCE!r}); notes.print({SENTENCE!r}); print_facts([("said", {SENTENCE!r})])
+out.print({SENTENCE!r}); notes.print({SENTENCE!r}); print_facts(("said", {SENTENCE!r}))
 """
 
 

@@ -7,7 +7,7 @@ import pytest
 from tests.text_models import StandIn
 
 STORY = "The river rose in the night. The bridge held. Ada moved to Bergen, and nobody asked why. "
-MODULES = ("mbc_engine.memory", "mbc_cli.commands.bank", "mbc_cli.commands.bank_transfer")
+MODULES = ("mbc_engine.memory", "mbc_cli.commands.bank")
 
 
 @pytest.fixture(autouse=True)
