@@ -54,9 +54,9 @@ def set_value(path: Path, key: str, value: Any) -> None:
     """Set a key, or remove it with None; the rest of the file and its comments stay."""
     import tomlkit
 
-    if value is None and key not in flatten_settings(read_config(path)):
+    known = flatten_settings(read_config(path))  # an unreadable file must not be overwritten
+    if value is None and key not in known:
         raise not_set_error(path, key)
-    read_config(path)  # an unreadable file must not be overwritten
     document: Any = tomlkit.parse(path.read_text(encoding="utf-8") if path.exists() else "")
     table, _, name = key.rpartition(".")
     inside = document.setdefault(table, tomlkit.table()) if table else document
@@ -184,11 +184,10 @@ def default_bank() -> Path:
 
 def runs_folder() -> Path:
     """Where a bare `--run NAME` is looked up without --runs: MBC_RUNS, the config file's `runs`, or the default."""
-    configured = None
+    chosen: Any = os.environ.get("MBC_RUNS")
     with suppress(ConfigError):
-        configured = read_config(config_path()).get("runs")
-    chosen = os.environ.get("MBC_RUNS") or (configured if isinstance(configured, str) else "")
-    return Path(chosen).expanduser() if chosen else own_runs()
+        chosen = chosen or read_config(config_path()).get("runs")
+    return Path(chosen).expanduser() if chosen and isinstance(chosen, str) else own_runs()
 
 
 def evaluations_folder() -> Path:
@@ -196,10 +195,7 @@ def evaluations_folder() -> Path:
 
 
 def evaluation_names() -> list[str]:
-    try:
-        folders = [path for path in evaluations_folder().iterdir() if (path / "experiment.toml").is_file()]
-    except OSError:
-        return []
+    folders = [path.parent for path in evaluations_folder().glob("*/experiment.toml")]
     return [path.name for path in sorted(folders, key=lambda path: path.stat().st_mtime, reverse=True)]
 
 

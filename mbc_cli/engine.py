@@ -130,9 +130,8 @@ def open_memory(
 ) -> "Memory":
     from mbc_engine.memory import Memory
 
-    log = activity_log(banks[0])
     hooks: Any = {"load": load_model, "load_writer": _load_writer, "on_decoding": on_decoding}
-    return Memory(banks, model, device=device, weights=weights, log=log, llm=llm, **hooks)
+    return Memory(banks, model, device=device, weights=weights, log=activity_log(banks[0]), llm=llm, **hooks)
 
 
 def unpack_language_model() -> None:

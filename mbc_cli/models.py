@@ -43,12 +43,11 @@ class LocalModel:
         return self.name if self.place in ("package", "yours") else str(self.folder)
 
     def to_json(self) -> dict[str, Any]:
-        nothing = {"base": None, "encoders": None, "codes": None}
         return {
             "model": self.name,
             "path": str(self.folder),
             "place": self.place,
-            **(components(self.config.settings) if self.config else nothing),
+            **(components(self.config.settings) if self.config else dict.fromkeys(("base", "encoders", "codes"))),
             "reads_text": self.config is not None and self.config.reads_text,
             "problem": self.problem,
             "size": self.size,
@@ -136,10 +135,9 @@ def read_model(name: str, folder: Path, place: Place) -> LocalModel:
 
 
 def _folders_in(folder: Path) -> list[Path]:
-    try:
+    with suppress(OSError):
         return sorted(entry for entry in folder.iterdir() if entry.name[0] != "." and entry.is_dir())
-    except OSError:
-        return []
+    return []
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,9 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict, astuple
 from difflib import get_close_matches
+from operator import sub
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
@@ -115,20 +116,17 @@ def verify(
     from mbc_engine.bank.database import damaged
     from mbc_engine.bank.verification import verify as check
 
-    damages, done = list[DamageFound](), None
+    damages = list[DamageFound]()
     with ProgressView() as view:
-        for event in check(bank, text_model if deep else None):
-            match event:
-                case Progressed():
-                    name = "Decoding texts" if event.work == "decode texts" else "Verifying blocks"
-                    view.bar(name, event.total, completed=event.done)
-                case DamageFound():
-                    damages.append(event)
-                    if not json:
-                        out.print(Text(sanitise(f"{event.where}: {event.what}"), "red"))
-                case BankVerified():
-                    done = event
-    assert done is not None, "it is the last event"
+        for done in check(bank, text_model if deep else None):
+            if isinstance(done, Progressed):
+                name = "Decoding texts" if done.work == "decode texts" else "Verifying blocks"
+                view.bar(name, done.total, completed=done.done)
+            elif isinstance(done, DamageFound):
+                damages.append(done)
+                if not json:
+                    out.print(Text(sanitise(f"{done.where}: {done.what}"), "red"))
+    assert isinstance(done, BankVerified), "it is the last event"
     if json:
         counts = {"documents": done.documents, "chunks": done.chunks}
         print_json({"path": str(bank), "ok": not done.damages, **counts, "findings": damages})
@@ -231,16 +229,16 @@ def undo(*, bank: BankOption, json: JsonOption = False) -> None:
 
 
 def _difference(more: "BankTotals", fewer: "BankTotals") -> "BankTotals":
-    counts = asdict(fewer)
-    return replace(more, **{name: count - counts[name] for name, count in asdict(more).items()})
+    return type(more)(*map(sub, astuple(more), astuple(fewer)))
 
 
 def _resolve_sources(bank: "MemoryBank", sources: list[str], *, ignore: bool) -> tuple[_Names, set[str], list[Path]]:
     """Names and digests to remove, and their files that still exist. With `ignore`, a file need not be in the bank."""
-    absent = [typed for typed in sources if ignore and os.path.isfile(typed) and not _names_of(bank, typed)]
-    found = {typed: _names_of(bank, typed) for typed in sources if typed not in absent}
+    found = {typed: _names_of(bank, typed) for typed in sources}
+    unknown = [typed for typed in found if not found[typed]]
+    absent = [typed for typed in unknown if ignore and os.path.isfile(typed)]
     names, digests = _Names().union(*found.values()), set[str]()
-    for typed, like in _digests(bank, [typed for typed in found if not found[typed]]).items():
+    for typed, like in _digests(bank, [typed for typed in unknown if typed not in absent]).items():
         if len(like) > 1:
             raise BankError(
                 f"The digests of {len(like):,} documents of {bank.name} begin with {typed}.",
@@ -277,16 +275,13 @@ def _documents(bank: "MemoryBank", typed: str) -> "Iterator[StoredDocument]":
 
 def _names_of(bank: "MemoryBank", typed: str) -> list[tuple[str, str]]:
     text = printable_path(typed)
-    # A bank stores real paths; a typed relative path or symlink can mean the same file.
-    for source in (text, _real(text)):
-        if parts := bank.parts_of(source):
-            return [(source, part) for part in parts]
     # Paths and parts may both contain the separator.
-    for sign in re.finditer("#", text):
-        path, part = text[: sign.start()], text[sign.end() :]
+    divided = ((text[: sign.start()], text[sign.end() :]) for sign in re.finditer("#", text))
+    for path, wanted in ((text, None), *divided):
+        # A bank stores real paths; a typed relative path or symlink can mean the same file.
         for source in (path, _real(path)):
-            if part in bank.parts_of(source):
-                return [(source, part)]
+            if names := [(source, part) for part in bank.parts_of(source) if wanted in (None, part)]:
+                return names
     folder = _real(text).rstrip(os.sep) + os.sep
     return [origin[:2] for origin in bank.origins() if text and origin.source.startswith(folder)]
 

@@ -54,6 +54,7 @@ _DATA_OPTIONS: Final = (
 )
 
 _complete_methods: Final = completer(lambda: {name: kind.title for name, kind in METHODS.items()})
+_complete_protocols: Final = completer(lambda: get_args(Protocol))
 
 _METHODS: Final = ", ".join(name for name, kind in METHODS.items() if not kind.control_of and not kind.read)
 _METHOD: Final = f"{_METHODS}, a control, or a method with a read mode, such as mbc-routed; can be repeated."
@@ -90,10 +91,7 @@ def evaluate(
         _data_option(_METHOD, metavar="NAME", show_default=_DEFAULT_METHOD, completion=_complete_methods),
     ] = None,
     protocol: Annotated[
-        list[str] | None,
-        _data_option(
-            _PROTOCOL, metavar="NAME", show_default="online", completion=completer(lambda: get_args(Protocol))
-        ),
+        list[str] | None, _data_option(_PROTOCOL, metavar="NAME", show_default="online", completion=_complete_protocols)
     ] = None,
     documents: Annotated[int, _method_option("Maximum number of documents to memorise.", min=1)] = 1665,
     bank_size: Annotated[int | None, _method_option(_BANK_SIZE, min=1, show_default="all")] = None,
@@ -139,15 +137,9 @@ def evaluate(
         chosen = load_suite(suite, data_folder)
         chosen = chosen.only(base) if base else chosen
     elif data is not None:
-        how = {
-            "documents": documents,
-            "bank_documents": bank_size,
-            "questions": limit,
-            "golds": golds,
-            "read": read,
-            "methods": method or _default_methods(None if preset else model),
-            "protocols": protocol or ["online"],
-        }
+        sizes = {"documents": documents, "bank_documents": bank_size, "questions": limit}
+        methods = method or _default_methods(None if preset else model)
+        how = {"golds": golds, "read": read, "methods": methods, "protocols": protocol or ["online"], **sizes}
         chosen = _suite_of(_base(model, preset, settings or []), data, train or [], validation, how)
     else:
         chosen = suite_in(existing_evaluation(run or "").path)
@@ -198,13 +190,14 @@ def _check_option_conflicts(ctx: typer.Context) -> None:
     if data is None and suite is None and given["run"] is None:
         hint = "Give --data SPEC, for example: mbc eval --data test.jsonl; or --suite small."
         raise ConfigError("There is nothing to evaluate on.", hint=hint)
-    for name in ("data_folder", "base"):
-        if suite is None and is_from_command_line(ctx, name):
-            hint = "A suite names base LMs, and files in that folder."
-            raise ConfigError(f"--{name.replace('_', '-')} is for --suite.", hint=hint)
-    if data is None and (typed := [name for name in _DATA_OPTIONS if is_from_command_line(ctx, name)]):
-        option = typed[0].replace("_", "-").replace("settings", "set")
-        raise ConfigError(f"--{option} is for --data.", hint="To change a suite, copy its TOML file.")
+    for missing, names, hint in (
+        ("suite", ("data_folder", "base"), "A suite names base LMs, and files in that folder."),
+        ("data", _DATA_OPTIONS, "To change a suite, copy its TOML file."),
+    ):
+        for name in names:
+            if given[missing] is None and is_from_command_line(ctx, name):
+                option = name.replace("_", "-").replace("settings", "set")
+                raise ConfigError(f"--{option} is for --{missing}.", hint=hint)
     if preset is not None and is_from_command_line(ctx, "model"):
         raise ConfigError("--model and --preset contradict each other.", hint="Leave one of them out.")
     if given["validation"] is not None and not given["train"]:

@@ -23,9 +23,9 @@ from mbc_engine.runs.training_runs import is_running
 
 if TYPE_CHECKING:
     from mbc_engine.config import Config, ModelSettings, RetrieverReaderConfig, RetrieverReaderSettings
-    from mbc_engine.paper.builder import Parameters
 
 _RepositoryArgument = Annotated[str, typer.Argument(metavar="OWNER/NAME", help="The model's name on the hub.")]
+_MODEL = "Name or folder of a model or training run."
 _NAME = "Name or folder of a model or training run; a preset, or a preset's file."
 _LICENCE = "The licence in the model card, such as apache-2.0."
 _CARDS = {"written": "written by mbc", "beside": "the model's own README.md", "kept": "unchanged on the hub"}
@@ -75,29 +75,29 @@ def show(
         raise ModelError(model.problem, hint="Download or copy the model again.")
     if config is None:
         raise local_models.model_not_found(name, runs)
-    table, problem = (None, None) if config.reads_text else _parameters(config.settings)
+    table, problem = None, None
+    if not config.reads_text:
+        with loading("torch"):
+            from mbc_engine.paper.builder import parameter_table
+
+            try:
+                table = parameter_table(config.settings)
+            except ModelError as error:
+                problem = error
     if json:
         what = model.to_json() if model else {"preset": name, **components(config.settings)}
         parts = [{"part": part} | asdict(counts) for part, counts in (table or {}).items() if part != "all"]
-        print_json(
-            {
-                "kind": "model" if model else "preset",
-                **what,
-                "settings": config.model_dump(),
-                "parameters": {**asdict(table["all"]), "parts": parts} if table else None,
-            }
-        )
+        counts = {**asdict(table["all"]), "parts": parts} if table else None
+        kind = "model" if model else "preset"
+        print_json({"kind": kind, **what, "settings": config.model_dump(), "parameters": counts})
         return
     print_facts(*_facts(name, model, config))
     if problem:
         notes.print(sanitise(f"Its parameters cannot be counted. {problem.message} {problem.hint}"))
     if table:
+        rows = [(part, f"{n.trainable:,}", f"{n.frozen:,}", format_size(n.bytes)) for part, n in table.items()]
         out.print()
-        print_table(
-            ("parameters", *_PARAMETERS),
-            [(part, f"{n.trainable:,}", f"{n.frozen:,}", format_size(n.bytes)) for part, n in table.items()],
-            right=_PARAMETERS,
-        )
+        print_table(("parameters", *_PARAMETERS), rows, right=_PARAMETERS)
 
 
 def pull(
@@ -127,7 +127,7 @@ def pull(
     name, folder = name or repository, own_models() / (name or repository)
     parts = components(pulled.config.model)
     if json:
-        source = {"model": name, "path": str(folder), "repository": repository, "revision": pulled.revision}
+        source = {"model": name, "path": folder, "repository": repository, "revision": pulled.revision}
         print_json({**source, "size": pulled.size, **parts})
         return
     print_facts(
@@ -144,12 +144,7 @@ def pull(
 
 
 def push(
-    model: Annotated[
-        str,
-        typer.Argument(
-            metavar="MODEL", help="Name or folder of a model or training run.", autocompletion=complete_models
-        ),
-    ],
+    model: Annotated[str, typer.Argument(metavar="MODEL", help=_MODEL, autocompletion=complete_models)],
     repository: _RepositoryArgument,
     *,
     private: Annotated[bool, option("Create a private repository.", "--private")] = False,
@@ -286,13 +281,3 @@ def _facts(name: str, model: LocalModel | None, config: "Config | RetrieverReade
     ask = f"mbc ask --model {shlex.quote(sanitise(model.handle))}"
     facts += [("on disk", format_size(model.size)), ("ask", ask)]
     return [("model", model.name), ("folder", str(model.folder)), *facts]
-
-
-def _parameters(settings: "ModelSettings") -> "tuple[dict[str, Parameters] | None, ModelError | None]":
-    with loading("torch"):
-        from mbc_engine.paper.builder import parameter_table
-
-        try:
-            return parameter_table(settings), None
-        except ModelError as error:
-            return None, error

@@ -266,19 +266,15 @@ class Connection(H11Protocol):
         self._deadline = self.loop.call_later(HEADER_SECONDS, transport.close)
 
     def data_received(self, data: bytes) -> None:
-        if self._deadline is None and not self._is_answering:
-            self._deadline = self.loop.call_later(HEADER_SECONDS, self.transport.close)
         super().data_received(data)
-        if self._is_answering:
+        if self.cycle is not None and not self.cycle.response_complete:
             self._drop_deadline()
+        elif self._deadline is None:
+            self._deadline = self.loop.call_later(HEADER_SECONDS, self.transport.close)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._drop_deadline()
         super().connection_lost(exc)
-
-    @property
-    def _is_answering(self) -> bool:
-        return self.cycle is not None and not self.cycle.response_complete
 
     def _drop_deadline(self) -> None:
         if self._deadline is not None:
@@ -291,24 +287,11 @@ class Server(uvicorn.Server):
 
     def __init__(self, app: ASGIApp, url: str) -> None:
         self._url = url
-        super().__init__(
-            uvicorn.Config(
-                app,
-                loop="asyncio",
-                http=Connection,
-                ws="none",
-                lifespan="on",
-                interface="asgi3",
-                log_config=None,
-                log_level="critical",  # the app reports errors
-                access_log=False,
-                server_header=False,
-                proxy_headers=False,
-                limit_concurrency=_CONNECTIONS,
-                timeout_keep_alive=30,
-                timeout_graceful_shutdown=GRACE_SECONDS,
-            )
-        )
+        kinds: Any = {"loop": "asyncio", "http": Connection, "ws": "none", "lifespan": "on", "interface": "asgi3"}
+        logs: Any = {"log_config": None, "log_level": "critical", "access_log": False}  # the app reports errors
+        headers: Any = {"server_header": False, "proxy_headers": False}
+        times: Any = {"timeout_keep_alive": 30, "timeout_graceful_shutdown": GRACE_SECONDS}
+        super().__init__(uvicorn.Config(app, limit_concurrency=_CONNECTIONS, **kinds, **logs, **headers, **times))
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)

@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -134,7 +135,7 @@ class Upstream:
                 data = line.removeprefix("data:").strip()
                 if data == "[DONE]":
                     break
-                chunk = _chunk(data)
+                chunk = _object(data) or {}
                 head = head or {name: chunk[name] for name in ("id", "created", "model") if name in chunk}
                 said, is_last = _said(chunk)
                 text += said if len(text) < _MOST_BYTES else ""
@@ -192,12 +193,11 @@ class _Conversation:
         for number, source in enumerate(sources, 1):
             passage = f"[{number}] {_place(source)}\n{source['passage']}"[:left]
             text, left = f"{text}\n\n{passage}", left - len(passage)
-        index = max(index for index, message in enumerate(self._messages) if message.role == "user")
-        content = messages[index]["content"]
-        if sources and isinstance(content, list):
-            messages[index] = {**messages[index], "content": [{"type": "text", "text": text}, *content]}
-        elif sources:
-            messages[index] = {**messages[index], "content": f"{text}\n\nThe message:\n{content}"}
+        if sources:
+            index = max(index for index, message in enumerate(self._messages) if message.role == "user")
+            said = messages[index]["content"]
+            parts = [{"type": "text", "text": text}, *said] if isinstance(said, list) else None
+            messages[index] = {**messages[index], "content": parts or f"{text}\n\nThe message:\n{said}"}
         return messages
 
     def with_reply(self, reply: str) -> NewDocument | None:
@@ -223,12 +223,11 @@ def _name(said: Sequence[tuple[str, str]]) -> str | None:
     return f"conversation {hashlib.sha256(begin.encode()).hexdigest()[:12]}"
 
 
-def _chunk(data: str) -> dict[str, Any]:
-    try:
-        chunk = _parsed(data)
-    except ValueError:
-        return {}
-    return chunk if isinstance(chunk, dict) else {}
+def _object(data: str | bytes) -> dict[str, Any] | None:
+    """A JSON object; None if it is none."""
+    with suppress(ValueError):
+        return parsed if isinstance(parsed := _parsed(data), dict) else None
+    return None
 
 
 def _said(chunk: dict[str, Any]) -> tuple[str, bool]:
@@ -268,8 +267,5 @@ def _listed(sources: Sequence[dict[str, Any]], reply: str) -> str:
 
 async def for_upstream(request: Request, own_model: str) -> dict[str, Any] | None:
     """The body of a request for another model than the memory's own; None if it is for that one, or no JSON object."""
-    try:
-        body = _parsed(await request.body())
-    except ValueError:
-        return None
-    return body if isinstance(body, dict) and body.get("model") != own_model else None
+    body = _object(await request.body())
+    return None if body is None or body.get("model") == own_model else body

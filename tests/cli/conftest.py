@@ -34,17 +34,8 @@ def only_its_own_tests_cover_the_engine(no_cover: None) -> None:
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The working folder and the user's folders are in `tmp_path`; nothing comes from the real environment."""
-    for name in (
-        "MBC_BANK",
-        "MBC_DEVICE",
-        "MBC_MODEL",
-        "MBC_RUNS",
-        "MBC_DATA",
-        "MBC_CONFIG",
-        "MBC_TOKEN",
-        "NO_COLOR",
-        "FORCE_COLOR",
-    ):
+    own = (f"MBC_{name}" for name in ("BANK", "DEVICE", "MODEL", "RUNS", "DATA", "CONFIG", "TOKEN"))
+    for name in (*own, "NO_COLOR", "FORCE_COLOR"):
         monkeypatch.delenv(name, raising=False)
     for name in ("XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME"):
         monkeypatch.setenv(name, str(tmp_path / name))
@@ -162,12 +153,14 @@ def record() -> Callable[..., Document]:
 def make_bank(home: Path) -> Callable[..., Path]:
     """Makes a bank of records without a model; a record of n bytes has n chunks, and codes 0 to n - 1 modulo 8."""
 
-    def make(name: str, *records: Document, keeps_origins: bool = True, scale: float = 0.125) -> Path:
+    def make(name: str, *records: Document, keeps_origins: bool = True) -> Path:
         shape = CodeShape(tokens=2, levels=1, num_codes=8, per_position=False)
-        books = scale * np.arange(24, dtype=np.float32).reshape(1, 1, 8, 3)
+        books = 0.125 * np.arange(24, dtype=np.float32).reshape(1, 1, 8, 3)
         signature = ModelSignature("tiny", "a" * 16, fingerprint(books))
         with MemoryBank.create(home / name, signature, shape, 3, keeps_origins=keeps_origins) as bank:
-            bank.put([StoredDocument.of(record, _codes(record.size)) for record in records])
+            bank.put(
+                [StoredDocument.of(each, np.arange(each.size).repeat(2).reshape(-1, 2, 1) % 8) for each in records]
+            )
         return home / name
 
     return make
@@ -177,7 +170,3 @@ def make_bank(home: Path) -> Callable[..., Path]:
 def small_bank(make_bank: Callable[..., Path], record: Callable[..., Document]) -> Path:
     """A bank of two documents, with 3 and 5 chunks."""
     return make_bank("made.mbc", record("/a.txt", "Ada"), record("/b.txt", "Bruno"))
-
-
-def _codes(chunks: int) -> np.ndarray:
-    return np.repeat(np.arange(chunks) % 8, 2).reshape(chunks, 2, 1)

@@ -20,11 +20,6 @@ def show(mbc, bank):
     return run
 
 
-def test_a_mistyped_name(mbc, bank):
-    result = mbc("bank", "show", "adaa.txt", "--bank", bank)
-    assert "Did you mean notes/ada.txt?" in " ".join(result.stderr.split())
-
-
 def test_everything_about_a_document_is_shown(mbc, bank, home):
     lines = mbc("bank", "show", "notes/ada.txt", "--bank", bank).stdout.splitlines()
     assert lines[0].startswith("read from  notes/ada.txt, ")
@@ -73,12 +68,6 @@ def test_ways_to_name_a_file(mbc, show, make_bank, record, home, monkeypatch):
     assert mbc("bank", "remove", "x.txt", "--bank", path).exit_code == 5  # removing takes no ends
     assert mbc("bank", "remove", "b/", "--bank", path).exit_code == 0
     assert found("x.txt") == ["a/x.txt"]
-
-
-def test_codes_are_shown_on_demand(mbc, make_bank, record):
-    path = make_bank("b.mbc", record("/ada.txt", "Ada"))
-    lines = mbc("bank", "show", "/ada.txt", "--bank", path, "--codes").stdout.splitlines()
-    assert lines[-3:] == ["     1  0 0", "     2  1 1", "     3  2 2"]
 
 
 def test_a_digest_prefix_is_enough_of_a_name(mbc, bank, show):

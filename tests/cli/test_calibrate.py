@@ -62,13 +62,6 @@ def test_the_rates_are_shown(calibrate, copied, measured):
     assert config(copied)["model"]["confidence"]["from_memory"] == 0.75
 
 
-def test_a_dry_run_changes_nothing(calibrate, copied, model, measured):
-    result = calibrate("--dry-run")
-    assert result.exit_code == 0
-    assert result.stdout.splitlines()[-1] == "saved in           nothing (--dry-run)"
-    assert (copied / "config.toml").read_bytes() == (model / "config.toml").read_bytes()
-
-
 def test_interrupt_leaves_the_model(calibrate, copied, model, monkeypatch):
     def interrupted(*_, **__):
         yield Progressed("answer questions", 1, 2)

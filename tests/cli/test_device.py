@@ -52,14 +52,11 @@ def test_gpu_is_the_default_if_available(monkeypatch):
 
 
 def test_available_devices_are_listed(monkeypatch):
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
-    with pytest.raises(ConfigError) as caught:
-        prepare_torch("cuda:99")
-    assert caught.value.hint == "Only cpu is available here; see `mbc doctor`."
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    with pytest.raises(ConfigError) as caught:
-        prepare_torch("cuda:99")
-    assert caught.value.hint == "Only cpu, cuda:0, cuda:1 are available here; see `mbc doctor`."
+    for count, listed in ((0, "cpu is"), (2, "cpu, cuda:0, cuda:1 are")):
+        monkeypatch.setattr(torch.cuda, "device_count", lambda count=count: count)
+        with pytest.raises(ConfigError) as caught:
+            prepare_torch("cuda:99")
+        assert caught.value.hint == f"Only {listed} available here; see `mbc doctor`."
 
 
 @pytest.mark.parametrize("device", ["abacus", "meta", "cpu:x", "cuda:", ""])

@@ -36,17 +36,3 @@ def test_garbage_collection_pauses_while_loading():
         raise KeyError
     assert gc.isenabled()
     assert gc.get_freeze_count()
-
-
-def test_the_language_model_is_unpacked_once(tmp_path, monkeypatch):
-    file, shown = tmp_path / "model.gguf", []
-    monkeypatch.setattr("mbc_engine.lm.packaged.locate_language_model", lambda: file)
-    monkeypatch.setattr("mbc_engine.lm.packaged.find_language_model", lambda on_progress: on_progress(135, 270))
-    monkeypatch.setattr(
-        engine.ProgressView, "bar", lambda view, name, total, completed, note: shown.append((completed, total))
-    )
-    engine.unpack_language_model()
-    assert shown == [(135, 270)]
-    file.mkdir()
-    engine.unpack_language_model()
-    assert shown == [(135, 270)]

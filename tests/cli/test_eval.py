@@ -63,20 +63,6 @@ def test_run_is_continued(mbc, evaluate):
 
 
 @pytest.mark.parametrize(
-    ("options", "code"),
-    [
-        (["--data", "none.csv"], 3),
-        (["--data", "questions.jsonl", "--read", "backwards"], 2),
-        (["--data", "empty.jsonl"], 3),
-        (["--data", "questions.jsonl"], 4),
-    ],
-)
-def test_bad_input(mbc, questions, home, options, code):
-    (home / "empty.jsonl").touch()
-    assert mbc("eval", "--model", "no-such-model", *options).exit_code == code
-
-
-@pytest.mark.parametrize(
     ("options", "message"),
     [
         ("", "There is nothing to evaluate on."),

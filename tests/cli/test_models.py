@@ -11,7 +11,6 @@ from mbc_engine.runs.training_runs import EVENTS
 from tests.conftest import write_log
 
 BEST = Validated(1000, 2, 500, 400, 51.25, 62.04, 90.0, True)
-WORSE = Validated(1100, 2, 500, 400, 51.0, 61.0, 90.0, False)
 
 
 @pytest.fixture
@@ -29,7 +28,7 @@ def run(home, model):
     """A training run with a model and two validations."""
     folder = home / "XDG_DATA_HOME" / "mbc" / "runs" / "first"
     shutil.copytree(model, folder / "model")
-    write_log(folder / EVENTS, TrainStarted(0, 4000, 100, 50, 999), BEST, WORSE)
+    write_log(folder / EVENTS, TrainStarted(0, 4000, 100, 50, 999), BEST)
     return folder
 
 
@@ -61,15 +60,9 @@ def test_the_list_as_json(mbc, run, tiny):
     }
 
 
-@pytest.mark.parametrize(
-    "text", ["[model", "[model]\ntokens = 4\n", "\xff\xfe", None], ids=["no TOML", "incomplete", "no UTF-8", "huge"]
-)
+@pytest.mark.parametrize("text", ["[model]\ntokens = 4\n", "\xff\xfe"], ids=["incomplete", "no UTF-8"])
 def test_a_model_with_broken_settings_is_listed(mbc, put, text):
-    config = put("mine") / "config.toml"
-    if text is None:
-        config.write_text(config.read_text().replace("levels = 1", "levels = 257").replace('"flat"', '"hierarchical"'))
-    else:
-        config.write_bytes(text.encode("latin-1"))
+    (put("mine") / "config.toml").write_bytes(text.encode("latin-1"))
     listed = json.loads(mbc("models", "list", "--json").stdout.splitlines()[1])
     assert (listed["model"], listed["base"], listed["codes"]) == ("mine", None, None)
     assert listed["problem"]
@@ -111,17 +104,11 @@ def test_a_model_is_found_by_name_folder_or_run(mbc, put, run, model, typed):
 def test_mini_is_shown(mbc):
     lines = mbc("models", "show", "mini").stdout.splitlines()
     assert "finds      passages by 24 codes of 512 and by shared words" in lines
-    small = "reads      small: sentence-transformers/all-MiniLM-L6-v2"
-    assert small in lines
-    assert any(line.startswith("reads      large: ") for line in lines)
+    assert "reads      small: sentence-transformers/all-MiniLM-L6-v2" in lines
     assert "per chunk  27 B of codes, and its compressed text" in lines
     assert all(len(line) <= 80 for line in lines if not line.startswith("folder"))
     details = json.loads(mbc("models", "show", "mini", "--json").stdout)
     assert (details["base"], details["reads_text"], details["parameters"]) == (None, True, None)
-    assert (
-        details["encoders"]["documents"] == details["encoders"]["questions"] == "sentence-transformers/all-MiniLM-L6-v2"
-    )
-    assert details["settings"]["retriever_reader"]["window"] == 256
 
 
 @pytest.mark.parametrize("name", ["nonesuch", "", "no/such", ".", "n" * 300])
@@ -131,13 +118,6 @@ def test_an_unknown_name_is_an_error(mbc, name):
     assert result.stderr.startswith(f"Error: There is no model, run or preset '{name}'.\n  `mbc models list` shows")
     assert "distilgpt2" in result.stderr
     assert len(result.stderr.splitlines()) == 2
-
-
-def test_a_run_without_a_model_is_an_error(mbc, run):
-    shutil.rmtree(run / "model")
-    result = mbc("models", "show", "first")
-    assert (result.exit_code, result.stdout) == (4, "")
-    assert result.stderr == "Error: The run first has no model yet.\n  `mbc runs show first` shows its progress.\n"
 
 
 def test_unknown_sizes_do_not_stop_the_rest(mbc, home, preset):

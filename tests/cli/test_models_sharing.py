@@ -5,7 +5,6 @@ import shutil
 
 import pytest
 
-from mbc_engine import sharing
 from mbc_engine.events import TrainStarted, Validated
 from mbc_engine.paper.checkpoint import save_model
 from tests.conftest import write_log
@@ -49,14 +48,10 @@ def test_a_model_is_pushed_and_pulled(mbc, hub, run):
 
 def test_json(mbc, hub, run, home):
     pushed = json.loads(mbc("models", "push", run, "ada/tiny", "--json").stdout)
-    assert {name: pushed[name] for name in ("model", "repository", "revision", "card")} == {
-        "model": "first",
-        "repository": "ada/tiny",
-        "revision": SHA,
-        "card": "written",
-    }
+    size = pushed.pop("size")
+    assert pushed == {"model": "first", "repository": "ada/tiny", "revision": SHA, "card": "written"}
     pulled = json.loads(mbc("models", "pull", "ada/tiny", "--name", "mine", "--json").stdout)
-    assert pulled["size"] == pushed["size"]
+    assert pulled["size"] == size
     assert (pulled["model"], pulled["codes"]["bits_per_chunk"]) == ("mine", 12)
     shown = json.loads(mbc("models", "show", "mine", "--json").stdout)
     for name in ("model", "path", "base", "encoders", "codes"):
@@ -72,20 +67,6 @@ def test_card_names_data_without_folders(mbc, hub, run, home):
     card = (hub / "ada" / "tiny" / "README.md").read_text()
     files = "--data q.jsonl --data r.jsonl --data squad:train:squad --data newswire:train:5 --from base"
     assert f"mbc train --preset config.toml {files}\n" in card
-
-
-def test_an_interruption_says_what_happened(mbc, hub, run, monkeypatch):
-    def interrupt(*arguments, **options):
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(FakeHub, "create_commit", interrupt)
-        result = mbc("models", "push", "first", "ada/tiny")
-    assert (result.exit_code, "Nothing was shared" in result.stderr) == (130, True)
-    assert mbc("models", "push", "first", "ada/tiny").exit_code == 0
-    monkeypatch.setattr(sharing, "snapshot_download", interrupt)
-    result = mbc("models", "pull", "ada/tiny")
-    assert (result.exit_code, "No model was changed" in result.stderr) == (130, True)
 
 
 def test_a_model_in_training_is_refused(mbc, hub, run, monkeypatch):

@@ -1,3 +1,10 @@
+"""What is printed while a command works, and on a terminal of 80 columns, which would break long lines inside words."""
+
+import os
+import pty
+import subprocess
+import sys
+
 import pytest
 from rich.console import Console
 
@@ -18,24 +25,6 @@ def test_data_stays_on_stdout(terminal, capsys):
     assert capsys.readouterr().out == "data\n"
 
 
-def test_a_bar_fits_80_columns(terminal, capsys):
-    with ProgressView(in_bytes=True) as view:
-        view.bar("Memorising anew", 345_600_000_000, completed=123_400_000_000, note="1,234 documents/s")
-    drawn = capsys.readouterr().err
-    assert "1,234 documents/s" in drawn
-    assert "\u2026" not in drawn
-
-
-def test_quiet_hides_bars(monkeypatch, capsys):
-    console = Console(stderr=True, force_terminal=True, width=80)
-    console.quiet = True
-    monkeypatch.setattr(progress, "notes", console)
-    with ProgressView() as view:
-        view.bar("Working", 2, completed=1)
-        view.line("a line")
-    assert capsys.readouterr().err == ""
-
-
 @pytest.mark.parametrize(
     ("times", "completed", "line"),
     [
@@ -50,3 +39,28 @@ def test_pipe_gets_a_line_now_and_then(monkeypatch, capsys, times, completed, li
         for number in completed:
             view.bar("Working", 4500, completed=number, note="fast")
     assert capsys.readouterr().err.splitlines()[-1] == line
+
+
+SENTENCE = "mbc is a compressed long-term memory for language models, and this sentence has more than 80 characters."
+PRINT = f"""
+from mbc_cli.render.terminal import notes, out, print_facts
+out.print({SENTENCE!r}); notes.print({SENTENCE!r}); print_facts(("said", {SENTENCE!r}))
+"""
+
+
+def test_lines_break_only_on_a_terminal():
+    outside, inside = pty.openpty()
+    with os.fdopen(outside, "rb") as terminal:
+        command, env = [sys.executable, "-c", PRINT], {**os.environ, "COLUMNS": "80", "TERM": "dumb"}
+        piped = subprocess.run(command, capture_output=True, check=True, text=True, env=env)
+        subprocess.run(command, stdout=inside, stderr=inside, check=True, env=env)
+        os.close(inside)
+        drawn = os.read(terminal.fileno(), 4096).decode()
+    assert piped.stdout.splitlines() == [SENTENCE, f"said  {SENTENCE}"]
+    assert piped.stderr.splitlines() == [SENTENCE]
+    first, last = "mbc is a compressed long-term memory for language models, and this sentence has", "more than 80"
+    lines = [line.rstrip() for line in drawn.splitlines()]
+    assert lines[:2] == [first, f"{last} characters."]
+    assert lines[2:4] == lines[:2]
+    assert lines[4].startswith("said  mbc is a")
+    assert lines[5].startswith("      sentence has more")

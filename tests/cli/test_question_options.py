@@ -5,7 +5,6 @@ from datetime import date
 import pytest
 
 from mbc_cli.question_options import ask_options
-from mbc_cli.request_fields import as_fields
 from mbc_engine.errors import ConfigError
 
 
@@ -75,7 +74,3 @@ def test_patterns_that_begin_with_a_path_are_absolute(home, monkeypatch, typed, 
     monkeypatch.setenv("HOME", str(home))
     places = {"home": home, "parent": home.parent}
     assert selection(only=[typed.format(**places)]).only == (pattern.format(**places),)
-
-
-def test_options_become_fields_in_messages():
-    assert as_fields("--half-life and --only need dates") == "half_life and only need dates"

@@ -16,14 +16,6 @@ def data(home):
     return write_questions(home / "questions.jsonl", qa_examples(8))
 
 
-def test_list_presets(mbc):
-    rows = [line.split("\t") for line in mbc("train", "--list-presets").stdout.splitlines()]
-    smallest = next(row for row in rows if row[0] == "smollm2-135m")
-    assert smallest[1] == "HuggingFaceTB/SmolLM2-135M-Instruct"
-    assert "distilgpt2" in {row[0] for row in rows}
-    assert json.loads(mbc("train", "--list-presets", "--json").stdout)["smollm2-135m"]["model"]["base"] == smallest[1]
-
-
 def test_train_ingest_ask(mbc, preset, data, home, notes, tiny):
     """With another base LM than the preset's, which a setting does not override."""
     (home / "other").symlink_to(tiny.bases["llama"])

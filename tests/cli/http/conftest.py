@@ -5,7 +5,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +21,6 @@ from mbc_cli.http.upstream import Upstream
 from mbc_cli.service import Service
 from mbc_engine.bank import MemoryBank
 from mbc_engine.memory import Memory
-from mbc_engine.paper.mbc import MBC
 from tests.cli.stub_memory import StubMemory
 from tests.needs import PATIENCE
 
@@ -36,12 +35,12 @@ def names(bank: Path = Path("b.mbc")) -> list[str]:
 
 
 @pytest.fixture(scope="session")
-def tiny_model(tiny: Any) -> MBC:
-    return tiny.model("gpt2", "bert", "model.routing=true")  # type: ignore[no-any-return]
+def tiny_model(tiny: Any) -> Any:
+    return tiny.model("gpt2", "bert", "model.routing=true")
 
 
 @pytest.fixture
-def real_memory(tiny_model: MBC, home: Path) -> Memory:
+def real_memory(tiny_model: Any, home: Path) -> Memory:
     """A memory of the tiny model, in b.mbc."""
     return Memory([home / "b.mbc"], tiny_model)
 
@@ -76,10 +75,9 @@ async def serving(home: Path) -> AsyncIterator[Callable[..., Running]]:
             *,
             capacity: int = 64,
             token: str | None = None,
-            max_body: int = 1 << 20,
-            body_seconds: float = 30.0,
             upstream: Upstream | None = None,
-            origins: Sequence[str] = (),
+            max_body: int = 1 << 20,
+            **limits: Any,
         ) -> Running:
             memory = memory or StubMemory([home / "b.mbc"], NAME)
             documents = ClientDocuments(memory, folder)
@@ -88,9 +86,7 @@ async def serving(home: Path) -> AsyncIterator[Callable[..., Running]]:
             services.append(service := Service(memory, capacity=capacity, batch=16))
             app = application(Served(service, documents, NAME, upstream), has_token=token is not None)
             crashes: list[BaseException] = []
-            guarded = with_access_control(
-                app, token, max_body, on_crash=crashes.append, body_seconds=body_seconds, origins=origins
-            )
+            guarded = with_access_control(app, token, max_body, on_crash=crashes.append, **limits)
             client = httpx.AsyncClient(transport=httpx.ASGITransport(guarded), base_url="http://127.0.0.1:8377")
             return Running(app, client, service, documents, memory, crashes)
 

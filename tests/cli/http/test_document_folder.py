@@ -1,6 +1,5 @@
 """The folder of clients' documents: what is written, locked, refused and synced."""
 
-import json
 import os
 import stat
 from pathlib import Path
@@ -82,12 +81,6 @@ def test_half_written_files_are_removed(tmp_path):
 def test_an_invalid_id_leads_nowhere(folder, id):
     assert folder.read(id) is None
     assert not folder.remove(id)
-
-
-@pytest.mark.parametrize("content", ["", "[1]", '{"id": "a"}', json.dumps({"id": 1, "text": [], "date": 3})])
-def test_a_damaged_file_is_no_document(folder, content):
-    folder.file("a" * 32).write_text(content)
-    assert folder.read("a" * 32) is None
 
 
 def test_writes_are_synced(tmp_path, monkeypatch):

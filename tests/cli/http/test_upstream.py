@@ -158,9 +158,3 @@ async def test_a_conversation_becomes_one_document(serving, real_memory):
     document = running.documents.folder.read(id)
     assert document.text == "User: I am Ada.\n\nAssistant: Hello.\n\nUser: Where am I?\n\nAssistant: In Aalen."
     assert len((await converse(running, "Who is Ada?")).json()["sources"]) == 1
-
-
-async def test_a_call_of_a_tool_is_not_remembered(serving):
-    running = serving(upstream=Other("Let me look.", tool_calls=[{"id": "t"}]).upstream(remembers=True))
-    await converse(running, "Who?")
-    assert running.documents.folder.ids() == []

@@ -74,12 +74,8 @@ async def test_answer(serving, stub):
         "confidence": 0.9322,
         "label": "high",
         "sources": [
-            {
-                "path": "/notes/a␛[2J.txt",
-                "part": "",
-                "bank": "memory.mbc",
-                "share": 0.7123,
-                "date": "2024-05-01",
+            {"path": "/notes/a␛[2J.txt", "part": "", "bank": "memory.mbc", "share": 0.7123, "date": "2024-05-01"}
+            | {
                 "state": "unchanged",
                 "text_from": "file",
                 "line": 2,
