@@ -21,7 +21,7 @@ from mbc_cli.render.progress import ProgressView
 from mbc_cli.render.terminal import is_on, notes, print_verbose, status_spinner
 from mbc_cli.text import format_duration, pluralise, sanitise
 from mbc_engine.errors import ConfigError, ModelError
-from mbc_engine.machine import idle_threads, usable_cores, usable_threads
+from mbc_engine.machine import idle_threads, usable_threads
 from mbc_engine.names import find_model
 
 if TYPE_CHECKING:
@@ -97,10 +97,8 @@ def require_model(name: str, device: str | None = None) -> None:
 def require_device(device: str | None) -> None:
     """Raise ConfigError, without importing torch, if the device type is unknown; availability is checked later."""
     if device is not None and not _DEVICE.fullmatch(device):
-        raise ConfigError(
-            f"{device!r} is not a device.",
-            hint="Use cpu, cuda or cuda:1, for example; `mbc doctor` lists the available ones.",
-        )
+        hint = "Use cpu, cuda or cuda:1, for example; `mbc doctor` lists the available ones."
+        raise ConfigError(f"{device!r} is not a device.", hint=hint)
 
 
 def load_model(name: str, device: str | None = None) -> "Model":
@@ -177,14 +175,9 @@ def prepare_torch(device: str | None, threads: int | None = None, *, is_brief: b
     except (RuntimeError, AssertionError) as error:  # what torch raises depends on what is missing
         gpus = [f"cuda:{number}" for number in range(torch.cuda.device_count())]
         here = f"cpu, {', '.join(gpus)} are" if gpus else "cpu is"
-        raise ConfigError(
-            f"The device {device!r} cannot be used here.", hint=f"Only {here} available here; see `mbc doctor`."
-        ) from error
+        hint = f"Only {here} available here; see `mbc doctor`."
+        raise ConfigError(f"The device {device!r} cannot be used here.", hint=hint) from error
     return device
-
-
-def number_of_workers(wanted: int | None) -> int:
-    return max(1, usable_cores() - 1) if wanted is None else wanted
 
 
 def hub_is_reachable() -> bool | None:

@@ -349,8 +349,6 @@ class MemoryServer:
         """The memory, if all its banks exist."""
         for path in self._service.memory.paths:
             if not path.exists():
-                raise BankError(
-                    f"Nothing has been memorised yet: there is no bank at {path}.",
-                    hint="Memorise files with the `ingest` tool or with `mbc ingest FOLDER`.",
-                )
+                hint = "Memorise files with the `ingest` tool or with `mbc ingest FOLDER`."
+                raise BankError(f"Nothing has been memorised yet: there is no bank at {path}.", hint=hint)
         return self._service.memory

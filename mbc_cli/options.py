@@ -15,6 +15,7 @@ from mbc_cli.render.terminal import notes
 from mbc_cli.text import sanitise
 from mbc_engine.answer import AskOptions
 from mbc_engine.errors import ConfigError
+from mbc_engine.machine import usable_cores
 from mbc_engine.names import MINIMUM_NUMBERS, READ_MODES, own_runs, parse_read_mode, preset_names
 from mbc_engine.runs import CONFIG
 
@@ -37,15 +38,11 @@ def complete_models_and_presets(ctx: typer.Context, incomplete: str) -> Completi
 
 
 def complete_runs(ctx: typer.Context, incomplete: str) -> Completions:
-    return _matching_prefix({path.parent.name: "" for path in _runs_folder(ctx).glob(f"*/{CONFIG}")}, incomplete)
+    return _matching_prefix((path.parent.name for path in _runs_folder(ctx).glob(f"*/{CONFIG}")), incomplete)
 
 
 def completer(names: Callable[[], Iterable[str] | dict[str, str]]) -> Callable[[str], Completions]:
-    def complete(incomplete: str) -> Completions:
-        offered = names()
-        return _matching_prefix(offered if isinstance(offered, dict) else dict.fromkeys(offered, ""), incomplete)
-
-    return complete
+    return lambda incomplete: _matching_prefix(names(), incomplete)
 
 
 complete_presets = completer(preset_names)
@@ -65,9 +62,10 @@ def complete_config_keys(ctx: typer.Context, incomplete: str) -> Completions:
     return _matching_prefix(offered, incomplete)
 
 
-def _matching_prefix(offered: dict[str, str], incomplete: str) -> Completions:
-    fitting = ((name, label) for name, label in sorted(offered.items()) if name.startswith(incomplete))
-    return [(name, label) for name, label in fitting if name[:1] != "." and sanitise(name) == name]
+def _matching_prefix(offered: Iterable[str] | dict[str, str], incomplete: str) -> Completions:
+    labels = offered if isinstance(offered, dict) else dict.fromkeys(offered, "")
+    fitting = (name for name in sorted(labels) if name.startswith(incomplete))
+    return [(name, labels[name]) for name in fitting if name[:1] != "." and sanitise(name) == name]
 
 
 def _runs_folder(ctx: typer.Context) -> Path:
@@ -144,7 +142,8 @@ LanguageModelOption = Annotated[
 ]
 JsonOption = Annotated[bool, option("Print JSON on stdout.", "--json", panel=COMMON_PANEL)]
 _WORKERS = "Number of processes that read files; 0 reads them in the main process."
-WorkersOption = Annotated[int | None, option(_WORKERS, "--workers", min=0, show_default="cores - 1, at least 1")]
+_workers = partial(option, show_default="cores - 1, at least 1", min=0)
+WorkersOption = Annotated[int, _workers(_WORKERS, "--workers", default_factory=lambda: max(1, usable_cores() - 1))]
 
 _select = partial(option, panel="Select and weight documents")
 _SINCE = "Only documents from this date on: 2024-05-31, 2024-05 or 2024."

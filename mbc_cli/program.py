@@ -189,10 +189,8 @@ class Group(_CommandMixin, TyperGroup):  # type: ignore[override]
                 return super().invoke(ctx)
         for param in self.params if named[0] in self.commands else ():
             if param.expose_value and is_from_command_line(ctx, param.name):
-                raise ConfigError(
-                    f"{param.opts[0]} does not apply to {named[0]}.",
-                    hint=f"Options go after `{ctx.command_path} {named[0]}`.",
-                )
+                hint = f"Options go after `{ctx.command_path} {named[0]}`."
+                raise ConfigError(f"{param.opts[0]} does not apply to {named[0]}.", hint=hint)
         return super().invoke(ctx)
 
 

@@ -42,6 +42,7 @@ _DIGEST: Final = re.compile("[0-9a-fA-F]{6,64}")
 _Rule = tuple[Path, Path, str | None]
 _Names = set[tuple[str, str]]
 _CODEC = "Also recode all texts: with the language model (lm, smaller) or with zstd (faster to read)."
+_DEEP = "Also decode the texts that are compressed with the language model; slow."
 
 
 def info(*, bank: BankOption, json: JsonOption = False) -> None:
@@ -101,9 +102,7 @@ def show(
 def verify(
     *,
     bank: BankOption,
-    deep: Annotated[
-        bool, option("Also decode the texts that are compressed with the language model; slow.", "--deep")
-    ] = False,
+    deep: Annotated[bool, option(_DEEP, "--deep")] = False,
     json: JsonOption = False,
 ) -> None:
     """Check a bank for corruption. The exit code is 5 if there is any.
@@ -129,7 +128,7 @@ def verify(
     assert isinstance(done, BankVerified), "it is the last event"
     if json:
         counts = {"documents": done.documents, "chunks": done.chunks}
-        print_json({"path": str(bank), "ok": not done.damages, **counts, "findings": damages})
+        print_json({"path": bank, "ok": not done.damages, **counts, "findings": damages})
     elif not done.damages:
         holds = f"{pluralise(done.documents, 'document')}, {pluralise(done.chunks, 'chunk')}"
         out.print(sanitise(f"{bank} is intact: {holds}."))
@@ -240,10 +239,8 @@ def _resolve_sources(bank: "MemoryBank", sources: list[str], *, ignore: bool) ->
     names, digests = _Names().union(*found.values()), set[str]()
     for typed, like in _digests(bank, [typed for typed in unknown if typed not in absent]).items():
         if len(like) > 1:
-            raise BankError(
-                f"The digests of {len(like):,} documents of {bank.name} begin with {typed}.",
-                hint="Give more digits; `mbc bank list --json` shows full digests.",
-            )
+            hint = "Give more digits; `mbc bank list --json` shows full digests."
+            raise BankError(f"The digests of {len(like):,} documents of {bank.name} begin with {typed}.", hint=hint)
         digests.update(like)
     files = _files_of(bank, names, digests)
     if ignore and (partial := next((path for path, is_whole in files.items() if not is_whole), None)):
@@ -298,10 +295,8 @@ def _names_ending(bank: "MemoryBank", typed: str) -> list[tuple[str, str]]:
     names = [origin[:2] for origin in bank.origins() if f"\n{origin.source}\n{origin.name}\n".count(f"{end}\n")]
     sources = sorted({source for source, _ in names})
     if len(sources) > 1:
-        raise BankError(
-            f"The paths of {len(sources):,} files of {bank.name} end with {typed}.",
-            hint=f"Give more of one: {', '.join(sources[:_NAMED])}{', …' if len(sources) > _NAMED else ''}",
-        )
+        hint = f"Give more of one: {', '.join(sources[:_NAMED])}{', …' if len(sources) > _NAMED else ''}"
+        raise BankError(f"The paths of {len(sources):,} files of {bank.name} end with {typed}.", hint=hint)
     return names
 
 
@@ -450,7 +445,7 @@ def reencode(
     bank: BankOption,
     model: ModelOption,
     drop_missing: Annotated[bool, option("Drop documents that can no longer be read.", "--drop-missing")] = False,
-    workers: WorkersOption = None,
+    workers: WorkersOption,
     device: DeviceOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -463,12 +458,12 @@ def reencode(
       mbc bank reencode --model runs/mine
       mbc bank reencode --model runs/mine --bank work.mbc --drop-missing
     """
-    from mbc_cli.engine import load_model, number_of_workers
+    from mbc_cli.engine import load_model
     from mbc_cli.render.ingest import IngestProgress
     from mbc_engine.bank.database import open_file
 
     open_file(bank, read_only=True).close()  # report a mistyped path now, not after loading the model
-    loaded, processes = load_model(model, device), number_of_workers(workers)
+    loaded = load_model(model, device)
     with (
         interrupt_message(
             "The bank is intact, either unchanged or re-encoded; run the same command again to continue."
@@ -477,7 +472,7 @@ def reencode(
         stop_on_interrupt(view, view.stopping) as stop,
     ):
         try:
-            for event in mbc_engine.reencode(loaded, bank, drop_missing=drop_missing, workers=processes, stop=stop):
+            for event in mbc_engine.reencode(loaded, bank, drop_missing=drop_missing, workers=workers, stop=stop):
                 view.show(event)
         except BankError:
             view.show_skipped()
@@ -524,7 +519,7 @@ def export(
     written, sha = file.stat().st_size, digest.hexdigest()
     if json:
         counts = {"documents": totals.documents, "chunks": totals.chunks}
-        print_json({"path": str(file), "size": written, **counts, "sha256": sha})
+        print_json({"path": file, "size": written, **counts, "sha256": sha})
     else:
         described = f"{display_path(file)}, {format_size(written)}"
         print_facts(("export", described), ("holds", render.content_summary(totals)), ("SHA-256", sha))

@@ -45,10 +45,8 @@ def calibrate(
     require_model(model, device)
     folder = find_model(model)
     if read_model_config(folder / CONFIG).reads_text:
-        raise ConfigError(
-            f"The model {model} is already calibrated; `mbc calibrate` is for trained models.",
-            hint="Name one with --model. How mini was calibrated is in recipes/mini of the source code.",
-        )
+        hint = "Name one with --model. How mini was calibrated is in recipes/mini of the source code."
+        raise ConfigError(f"The model {model} is already calibrated; `mbc calibrate` is for trained models.", hint=hint)
     examples = read_data([data])
     with loading(f"model {model}"):
         from mbc_engine.paper.calibration import calibrate as measure

@@ -104,9 +104,8 @@ def demo(
 
 def pick_questions(news: Sequence[QAExample]) -> list[QAExample]:
     """The questions that `mbc demo` asks about its stories, in order."""
-    by_question = {example.question: example for example in news}
-    examples = [(by_question[question], also) for question, also in _QUESTIONS.items()]
-    return [replace(example, answers=(*example.answers, *also)) for example, also in examples]
+    asked = {example.question: example for example in news}
+    return [replace(asked[words], answers=(*asked[words].answers, *also)) for words, also in _QUESTIONS.items()]
 
 
 def as_file(story: QAExample) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 import typer
 
 import mbc_engine
-from mbc_cli.engine import loading, number_of_workers, open_memory, unpack_language_model
+from mbc_cli.engine import loading, open_memory, unpack_language_model
 from mbc_cli.options import BankOption, DeviceOption, JsonOption, ModelOption, WorkersOption, option
 from mbc_cli.program import interrupt_message, is_from_command_line, stop_on_interrupt, stopped
 from mbc_cli.render.ingest import READABLE, IngestProgress
@@ -42,6 +42,7 @@ _CODEC = (
     "How the bank's texts are compressed. zstd is fast. lm recodes them with the language model, if installed, once "
     "everything is memorised: less than half the size, a few texts a second. auto does so if it takes minutes at most."
 )
+_ENGINE = "Encode in this process (local) or on a Ray cluster (ray)."
 
 
 def ingest(
@@ -60,11 +61,9 @@ def ingest(
     no_sources: Annotated[bool, option("Store no file names or dates; only for a new bank.", "--no-sources")] = False,
     text: Annotated[bool | None, option(_TEXT, "--text/--no-text", show_default="depends on the model")] = None,
     codec: Annotated[Literal["auto", "lm", "zstd"], option(_CODEC, envvar="MBC_CODEC")] = "auto",
-    workers: WorkersOption = None,
+    workers: WorkersOption,
     device: DeviceOption = None,
-    engine: Annotated[
-        Literal["local", "ray"], option("Encode in this process (local) or on a Ray cluster (ray).")
-    ] = "local",
+    engine: Annotated[Literal["local", "ray"], option(_ENGINE)] = "local",
     address: Annotated[
         str | None,
         _ray("The Ray cluster: HOST:PORT, or auto.", metavar="ADDR", show_default="start a temporary local cluster"),
@@ -101,7 +100,7 @@ def ingest(
         _require_files(paths, bank, ignore or [], is_choosy=not all_files, prunes=prune, watches=watch)
         how |= {"ignore": ignore or [], "is_choosy": not all_files, "prune": prune, "text_column": text_column}
         if not on_ray:
-            how["workers"] = number_of_workers(workers)
+            how["workers"] = workers
     _require_fitting_bank(bank, prune=prune, no_sources=no_sources, text=text)
     with open_memory([bank], model, "cpu" if on_ray else device) as memory:
         with interrupt_message("Nothing was memorised yet."):

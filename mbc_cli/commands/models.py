@@ -32,6 +32,7 @@ _CARDS = {"written": "written by mbc", "beside": "the model's own README.md", "k
 _COLUMNS = ("model", "base LM", "codes", "per chunk", "on disk", "EM %", "F1 %", "where")
 _RIGHT = ("per chunk", "on disk", "EM %", "F1 %")
 _PARAMETERS = ("trainable", "frozen", "weights")
+_REVISION = "A branch, a tag or a commit."
 
 
 def list_models(*, runs: RunsOption, json: JsonOption = False) -> None:
@@ -103,9 +104,7 @@ def show(
 def pull(
     repository: _RepositoryArgument,
     *,
-    revision: Annotated[
-        str | None, option("A branch, a tag or a commit.", metavar="REVISION", show_default="the latest")
-    ] = None,
+    revision: Annotated[str | None, option(_REVISION, metavar="REVISION", show_default="the latest")] = None,
     name: Annotated[str | None, option("The name to save it under.", metavar="NAME", show_default="OWNER/NAME")] = None,
     force: Annotated[bool, option("Overwrite an existing model of that name.", "--force")] = False,
     json: JsonOption = False,

@@ -35,6 +35,7 @@ _UPSTREAM = (
 )
 _ALLOW = "Let the assistant memorise files in this folder, into the first bank; can be repeated."
 _LISTING = "End replies of the other server with their sources, for programs that show only the text."
+_MAX_BODY = "Maximum size of a request body."
 
 
 def serve(
@@ -58,9 +59,7 @@ def serve(
     allow_origin: Annotated[list[str] | None, _access(_ORIGIN, metavar="URL")] = None,
     batch: Annotated[int, _limits("Questions or documents processed as one batch.", min=1)] = 16,
     queue: Annotated[int, _limits("Maximum number of requests waiting for the model.", min=1)] = 64,
-    max_body: Annotated[
-        int, _limits("Maximum size of a request body.", min=1, metavar="BYTES", show_default="1 MiB")
-    ] = 1 << 20,
+    max_body: Annotated[int, _limits(_MAX_BODY, min=1, metavar="BYTES", show_default="1 MiB")] = 1 << 20,
 ) -> None:
     """Serve a memory over HTTP: other programs ask questions and add documents.
 
@@ -135,10 +134,8 @@ def mcp(
 def _upstream(typed: str | None, *, remembers: bool, lists_sources: bool) -> "Upstream | None":
     if typed is None:
         if remembers or lists_sources:
-            raise ConfigError(
-                "--remember and --list-sources are about conversations with another server.",
-                hint="Name it with --upstream URL.",
-            )
+            hint = "Name it with --upstream URL."
+            raise ConfigError("--remember and --list-sources are about conversations with another server.", hint=hint)
         return None
     from mbc_cli.http.upstream import Upstream
     from mbc_engine.lm.chat import Server, server_url

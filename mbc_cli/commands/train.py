@@ -55,6 +55,7 @@ _TRACK = "Log metrics to tensorboard, wandb, ...; can be repeated."
 RunArgument = Annotated[
     str, typer.Argument(metavar="NAME", help="A run's name, or its folder.", autocompletion=complete_runs)
 ]
+_VALIDATION = "Validation data, in the same form."
 
 
 def train(
@@ -62,9 +63,7 @@ def train(
     *,
     preset: Annotated[str | None, option(_PRESET, metavar="NAME|FILE", completion=complete_presets)] = None,
     data: Annotated[list[str] | None, option(_DATA, metavar="SPEC")] = None,
-    validation: Annotated[
-        str | None, option("Validation data, in the same form.", metavar="SPEC", show_default=_HELD_OUT_DATA)
-    ] = None,
+    validation: Annotated[str | None, option(_VALIDATION, metavar="SPEC", show_default=_HELD_OUT_DATA)] = None,
     run: Annotated[
         str | None, option("The run's folder.", metavar="NAME|PATH", show_default=_NUMBERED, completion=complete_runs)
     ] = None,
@@ -99,9 +98,8 @@ def train(
     if resume:
         fixed = ("preset", "data", "validation", "base", "settings", "start")
         if any(run and is_from_command_line(ctx, name) for name in fixed):
-            raise ConfigError(
-                "A resumed run keeps its preset, settings and data.", hint=f"Run just: mbc train --resume --run {run}"
-            )
+            hint = f"Run just: mbc train --resume --run {run}"
+            raise ConfigError("A resumed run keeps its preset, settings and data.", hint=hint)
         if not run:
             raise ConfigError("Resume which run?", hint="Give --run a run's name or folder.")
         _resume(ctx, resolve_name(run, runs), device, threads, track, as_json=json)
@@ -312,13 +310,27 @@ def show(name: RunArgument, *, runs: RunsOption, json: JsonOption = False) -> No
       mbc runs show first --json | jq .latest.loss
     """
     run = read_run(existing_run(name, runs))
-    base, model = None, run.folder / MODEL
+    base, model, history = None, run.folder / MODEL if (run.folder / MODEL).is_dir() else None, run.history
     with suppress(ConfigError):
         base = config_of(run.folder).model.base
-    if json:
-        print_json(_details(run, base, model if model.is_dir() else None))
-    else:
-        _print_facts(run, base, model if model.is_dir() else None)
+    if not json:
+        _print_facts(run, base, model)
+        return
+    print_json(
+        {
+            **_summary(run),
+            "base": base,
+            "command": command_of(run.folder),
+            "latest": history.latest,
+            "validations": history.validations,
+            "quantised": history.quantised.step if history.quantised else None,
+            "codes_reset": history.codes_reset,
+            "snapshot": history.checkpoints[-1] if history.checkpoints else None,
+            "questions_per_second": history.throughput,
+            "seconds_left": history.seconds_left,
+            "model": model,
+        }
+    )
 
 
 def _print_facts(run: training_runs.FollowedRun, base: str | None, model: Path | None) -> None:
@@ -337,24 +349,6 @@ def _print_facts(run: training_runs.FollowedRun, base: str | None, model: Path |
         ("model", model),
         ("changed", _moment(run.history.last_time)),
     )
-
-
-def _details(run: training_runs.FollowedRun, base: str | None, model: Path | None) -> dict[str, Any]:
-    """What `mbc runs show --json` prints; times in seconds."""
-    history = run.history
-    return {
-        **_summary(run),
-        "base": base,
-        "command": command_of(run.folder),
-        "latest": history.latest,
-        "validations": history.validations,
-        "quantised": history.quantised.step if history.quantised else None,
-        "codes_reset": history.codes_reset,
-        "snapshot": history.checkpoints[-1] if history.checkpoints else None,
-        "questions_per_second": history.throughput,
-        "seconds_left": history.seconds_left,
-        "model": model,
-    }
 
 
 def _summary(run: training_runs.FollowedRun) -> dict[str, Any]:

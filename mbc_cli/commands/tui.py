@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 View = Literal["ask", "documents", "ingest", "overview", "codes", "train"]
 _RUN = "Open with this training run: its name in --runs, or its folder."
+_WEB = "Serve it to a browser on this machine instead, and print the address."
+_PORT = "The port for --web, on this machine only."
 
 
 def tui(
@@ -42,12 +44,8 @@ def tui(
     device: DeviceOption = None,
     llm: LanguageModelOption = None,
     view: Annotated[View | None, option("Open with this view.", show_default="ask, or train with --run")] = None,
-    web: Annotated[
-        bool, option("Serve it to a browser on this machine instead, and print the address.", "--web")
-    ] = False,
-    port: Annotated[
-        int, option("The port for --web, on this machine only.", min=0, max=65535, show_default="a free one")
-    ] = 0,
+    web: Annotated[bool, option(_WEB, "--web")] = False,
+    port: Annotated[int, option(_PORT, min=0, max=65535, show_default="a free one")] = 0,
 ) -> None:
     """Open the dashboard: browse documents and codes, follow training and ingests, ask questions.
 
@@ -84,9 +82,8 @@ def tui(
         stream is not None and stream.isatty() for stream in (sys.__stdin__, sys.__stderr__, sys.__stdout__)
     )
     if "TEXTUAL_DRIVER" not in os.environ and not (reads and (writes or may_write)):
-        raise ConfigError(
-            "The dashboard needs a terminal.", hint="Start it in one, or serve it to a browser with --web."
-        )
+        hint = "Start it in one, or serve it to a browser with --web."
+        raise ConfigError("The dashboard needs a terminal.", hint=hint)
     if may_write and not writes:
         sys.__stderr__ = sys.__stdout__  # type: ignore[misc]  # where Textual draws
     _show(options, view, settings)

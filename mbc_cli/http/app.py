@@ -70,13 +70,9 @@ class _Chat(APIRoute):
                 return await answer(request)
 
             async def search(question: str, options: chat.MemoryOptions, top: int) -> list[dict[str, Any]]:
-                current = served.documents.current_memory
-                work = served.service.submit_item(chat.search, current, options.options(), top, item=question)
-                try:
-                    passages: list[dict[str, Any]] = await _result(request, work)
-                except NothingToRead:
-                    return []
-                return passages
+                with suppress(NothingToRead):
+                    return await _search(request, served, question, options, top)
+                return []
 
             async def remember(document: NewDocument) -> None:
                 try:
@@ -159,12 +155,18 @@ async def _disconnected(request: Request) -> None:
         pass
 
 
+async def _search(
+    request: Request, served: Served, query: str, options: chat.SearchOptions, top: int
+) -> list[dict[str, Any]]:
+    current = served.documents.current_memory
+    work = served.service.submit_item(chat.search, current, options.options(), top, item=query)
+    return await _result(request, work)  # type: ignore[no-any-return]
+
+
 @router.post("/v1/search", tags=["Ask"])
 async def search(body: chat.SearchRequest, request: Request, served: FromState) -> ListReply[dict[str, Any]]:
     """The passages of the memory that fit a query best, whole, without an answer."""
-    current = served.documents.current_memory
-    work = served.service.submit_item(chat.search, current, body.options(), body.top, item=body.query)
-    return ListReply(data=await _result(request, work))
+    return ListReply(data=await _search(request, served, body.query, body, body.top))
 
 
 @router.get("/v1/models", tags=["Inspect"])

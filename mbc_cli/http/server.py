@@ -127,19 +127,15 @@ def read_token(file: Path | None, host: str, environment: Mapping[str, str] = os
     if file is None and TOKEN_VARIABLE not in environment:
         if is_loopback(host):
             return None
-        raise ConfigError(
-            f"A server at {host} can be reached from other machines, which requires a token.",
-            hint=f"Name a file with --token-file, or set {TOKEN_VARIABLE}.",
-        )
+        hint = f"Name a file with --token-file, or set {TOKEN_VARIABLE}."
+        raise ConfigError(f"A server at {host} can be reached from other machines, which requires a token.", hint=hint)
     try:
         token = (environment[TOKEN_VARIABLE] if file is None else file.read_text("utf-8")).strip()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"The token in {file} cannot be read.", hint="Check the path and its permissions.") from error
     if not re.fullmatch("[!-~]{16,}", token):
-        raise ConfigError(
-            f"The token in {file or TOKEN_VARIABLE} is not valid.",
-            hint="A token has at least 16 letters, digits and punctuation marks, such as from `openssl rand -hex 32`.",
-        )
+        hint = "A token has at least 16 letters, digits and punctuation marks, such as from `openssl rand -hex 32`."
+        raise ConfigError(f"The token in {file or TOKEN_VARIABLE} is not valid.", hint=hint)
     return token
 
 
@@ -241,10 +237,8 @@ def listen(host: str, port: int) -> socket.socket:
     try:
         return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as error:
-        raise ConfigError(
-            f"{host} port {port} cannot be used: {error.strerror or error}.",
-            hint="Choose another with --port or --host; --port 0 picks a free one.",
-        ) from error
+        hint = "Choose another with --port or --host; --port 0 picks a free one."
+        raise ConfigError(f"{host} port {port} cannot be used: {error.strerror or error}.", hint=hint) from error
 
 
 def base_url(listener: socket.socket) -> str:

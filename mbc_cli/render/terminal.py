@@ -67,27 +67,19 @@ def _as_json(value: Any) -> Any:
     return asdict(value) if is_dataclass(value) and not isinstance(value, type) else str(value)
 
 
-def print_table(
-    columns: Sequence[str],
-    rows: Sequence[Sequence[object]],
-    *,
-    right: Sequence[str] = (),
-    console: Console | None = None,
-) -> None:
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, right: Sequence[str]) -> None:
     """Print a table on a terminal; tab-separated without headings in a pipe."""
-    console, cells = console or out, [[sanitise(cell) for cell in row] for row in rows]
-    if console.quiet:
-        return
-    if not console.is_terminal:
+    cells = [list(map(sanitise, row)) for row in rows]
+    if not out.is_terminal:
         for row in cells:
-            print("\t".join(row), file=console.file)  # Rich would turn tabs into spaces
+            print("\t".join(row))  # Rich would turn tabs into spaces
         return
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for column in columns:
         table.add_column(column, justify="right" if column in right else "left", overflow="fold")
     for row in cells:
         table.add_row(*map(Text, row))
-    console.print(table)
+    out.print(table)
 
 
 def print_rows(columns: Sequence[tuple[str, str]], rows: Iterable[Sequence[object]]) -> None:

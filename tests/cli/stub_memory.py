@@ -13,13 +13,13 @@ TOTALS = BankTotals(documents=2, origins=2, chunks=2)
 SIZES = BankSizes(codes=54, words=40, texts=60, codebook=4096, file=8192)
 
 
-def source(path: Path | str = "/notes/ada.txt", sentence: str | None = "Ada moved to Aalen.", **changes):
+def source(path="/notes/ada.txt", sentence="Ada moved to Aalen.", **changes):
     """A source with the whole sentence as its passage, in an unchanged file."""
     made = Source(str(path), "", 0.5, 0, "unchanged", sentence, sentence, "file", 0, None, "memory.mbc")
     return replace(made, **changes)
 
 
-def answer(text: str | None = "Aalen", *sources: Source, question: str = "Where did Ada move?", **changes):
+def answer(text="Aalen", *sources, question="Where did Ada move?", **changes):
     """An answer as mini gives it, with a probability of 0.82; with a `gain`, as a model of the paper's method does."""
     seconds = {"search": 0.01, "answer": 0.2, "sources": 0.03}
     made = Answer(question, text, Confidence(0.82, "high"), sources, seconds, TOTALS, SIZES)

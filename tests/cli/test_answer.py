@@ -37,9 +37,7 @@ def test_link_to_a_file_with_a_hostile_name(monkeypatch):
         ({"page": 3, "part": "7"}, "/notes/ada.txt, page 3"),
         ({"others": ("/a", "/b#1")}, "/notes/ada.txt and 2 other places"),
         ({"text_from": "bank", "state": "unknown"}, "the bank's copy of /notes/ada.txt"),
-        ({"text_from": "bank", "state": "changed"}, "the bank's copy of /notes/ada.txt; the file has changed since"),
         ({"text_from": "bank", "state": "gone"}, "the bank's copy of /notes/ada.txt; the file no longer exists"),
-        ({"text_from": "bank", "state": "unreadable"}, "the bank's copy of /notes/ada.txt; the file cannot be read"),
     ],
 )
 def test_an_answer_says_where_it_was_found(capsys, changes, shown):

@@ -1,6 +1,11 @@
+"""What all commands have in common: help, errors, verbosity, interruptions, and output that cannot be written."""
+
 import os
+import runpy
+import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -8,9 +13,10 @@ import typer
 
 from mbc_cli.app import app
 from mbc_cli.config import walk_commands
+from mbc_cli.program import interrupt_message, stop_on_interrupt
 from mbc_engine import __version__
 from mbc_engine.errors import BankError, ConfigError, DataError, MBCError, ModelError, ModelMismatch
-from tests.newswire import STORIES
+from tests.needs import PATIENCE
 
 COMMANDS = [list(words) for words, _ in walk_commands(typer.main.get_command(app))]
 SILENT = (["chat"], ["tui"], ["serve"], ["mcp"])  # they print no data of their own
@@ -44,8 +50,13 @@ def test_the_help_of_a_group_has_the_first_paragraph_of_each_command():
 @pytest.mark.parametrize(
     ("typed", "message"),
     [
-        ("remove x", "Error: There is no command 'remove'.\n  Use `mbc bank remove`.\n"),
         ("bank rm x", "Error: There is no command 'rm'.\n  Use `mbc bank remove`.\n"),
+        ("ask why? --bogus", "Error: No such option: --bogus"),
+        ("bank bogus", "Error: No such command 'bogus'"),
+        ("ingest", "Error: Missing argument 'PATH'"),
+        ("eval", "Error: There is nothing to evaluate on."),
+        ("ask why? --read backwards", "Error: Invalid value for '--read': There is no read mode 'backwards'"),
+        ("bank info --quiet --verbose", "Error: --quiet and --verbose contradict each other."),
         ("ask x --sources abc", "Error: Invalid value for '--sources': it has to be a whole number, such as 5.\n"),
         ("ask x --min-confidence 150%", "Error: --min-confidence 1.5 is not between 0 and 1.\n  0.9 means 90%.\n"),
         (
@@ -54,10 +65,11 @@ def test_the_help_of_a_group_has_the_first_paragraph_of_each_command():
         ),
     ],
 )
-def test_hints_for_typed_commands(mbc, typed, message):
+def test_usage_errors_have_two_lines(mbc, typed, message):
     result = mbc(*typed.split())
-    assert result.exit_code == 2
+    assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr.startswith(message)
+    assert len(result.stderr.splitlines()) == 2
 
 
 @pytest.mark.parametrize(
@@ -94,26 +106,6 @@ def test_debug_shows_the_traceback(mbc, monkeypatch):
         assert "Traceback" in mbc(*command.split()).stderr
 
 
-@pytest.mark.parametrize(
-    ("command", "said"),
-    [
-        ("ask why? --bogus", "Error: No such option: --bogus"),
-        ("bogus", "Error: No such command 'bogus'"),
-        ("bank bogus", "Error: No such command 'bogus'"),
-        ("ingest", "Error: Missing argument 'PATH'"),
-        ("eval", "Error: There is nothing to evaluate on."),
-        ("ask why? --sources many", "Error: Invalid value for '--sources'"),
-        ("ask why? --read backwards", "Error: Invalid value for '--read': There is no read mode 'backwards'"),
-        ("bank info --quiet --verbose", "Error: --quiet and --verbose contradict each other."),
-    ],
-)
-def test_usage_errors_have_two_lines(mbc, command, said):
-    result = mbc(*command.split())
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr.startswith(said)
-    assert len(result.stderr.splitlines()) == 2
-
-
 @pytest.mark.parametrize("command", ["ask why?", "bank info", "bank export", "bank reencode", "bank remove x"])
 def test_a_missing_default_bank_has_a_hint(mbc, command):
     result = mbc(*command.split())
@@ -122,19 +114,6 @@ def test_a_missing_default_bank_has_a_hint(mbc, command):
     assert result.stderr.splitlines()[1] == (
         "  Nothing has been memorised yet. Start with `mbc ingest FOLDER`; `mbc demo` shows how it works."
     )
-
-
-@pytest.mark.parametrize(
-    "command",
-    [
-        "config set ask.model {}/x",
-        f"train --preset distilgpt2 --data {STORIES} --from {{}}",
-        f"train --preset distilgpt2 --data {STORIES} --base {{}}",
-        "bank remove {} --ignore --bank memory.mbc",
-    ],
-)
-def test_overlong_names_are_handled(mbc, bank, command):
-    assert "Unexpected" not in mbc(*command.format("a" * 300).split()).stderr
 
 
 def test_unencodable_output_is_escaped(tmp_path):
@@ -191,42 +170,22 @@ def test_verbose_shows_where_options_came_from(mbc, small_bank, home, monkeypatc
 FULL = Path("/dev/full")
 
 
-@pytest.fixture
-def files(make_bank, record, home):
+def test_closed_pipe_and_full_disk(make_bank, record):
     make_bank("memory.mbc", record("/a.txt", "Ada"))
-    (home / "XDG_CONFIG_HOME" / "mbc").mkdir(parents=True)
-    (home / "XDG_CONFIG_HOME" / "mbc" / "config.toml").write_text('model = "mini"\n')
 
+    def run(stdout):
+        command = [sys.executable, "-m", "mbc_cli", "bank", "list", "--bank", "memory.mbc"]
+        done = subprocess.run(command, stdout=stdout, stderr=subprocess.PIPE, env=os.environ | {"COLUMNS": "500"})
+        return done.returncode, done.stderr.decode()
 
-def _closed(*command, unbuffered=""):
-    """The exit code and stderr of a command whose stdout nobody reads."""
     reader, writer = os.pipe()
     os.close(reader)
-    try:
-        return _run(command, writer, unbuffered)
-    finally:
-        os.close(writer)
-
-
-def _full(*command, unbuffered=""):
-    with FULL.open("wb") as stdout:
-        return _run(command, stdout, unbuffered)
-
-
-def _run(command, stdout, unbuffered):
-    environment = os.environ | {"PYTHONUNBUFFERED": unbuffered, "COLUMNS": "500"}
-    started = [sys.executable, "-m", "mbc_cli", *map(str, command)]
-    done = subprocess.run(started, stdin=subprocess.DEVNULL, stdout=stdout, stderr=subprocess.PIPE, env=environment)
-    return done.returncode, done.stderr.decode()
-
-
-@pytest.mark.usefixtures("files")
-def test_closed_pipe_and_full_disk():
-    command = ("bank", "list", "--bank", "memory.mbc")
-    assert _closed(*command) == (141, "")
+    with os.fdopen(writer, "wb") as nobody_reads:
+        assert run(nobody_reads) == (141, "")
     if FULL.exists():
         message = "Error: The output cannot be written: no space left on device.\n  Free some disk space.\n"
-        assert _full(*command) == (1, message)
+        with FULL.open("wb", buffering=0) as full:
+            assert run(full) == (1, message)
 
 
 @pytest.mark.parametrize("stream", ["stdout", "stderr"])
@@ -234,3 +193,45 @@ def test_closed_streams_keep_the_exit_code(stream, home):
     number = {"stdout": 1, "stderr": 2}[stream]
     command = f"exec {sys.executable} -m mbc_cli bank info --json --bank missing.mbc {number}>&-"
     assert subprocess.run(["sh", "-c", command], capture_output=True).returncode == 5
+
+
+def test_innermost_message_is_used():
+    with pytest.raises(KeyboardInterrupt, match="inner"), interrupt_message("outer"), interrupt_message("inner"):
+        raise KeyboardInterrupt
+
+
+class View:
+    """Records what is announced."""
+
+    def __init__(self):
+        self.announced, self.is_notified = [], threading.Event()
+
+    def announce(self, text):
+        self.announced.append(text)
+        self.is_notified.set()
+
+
+def test_second_interrupt_ends():
+    view, before = View(), signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt), stop_on_interrupt(view, "Stopping.") as stop:
+        assert not stop.is_set()
+        signal.raise_signal(signal.SIGINT)
+        assert stop.is_set()
+        assert view.is_notified.wait(PATIENCE)
+        signal.raise_signal(signal.SIGINT)
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_second_interrupt_under_a_launcher(monkeypatch):
+    monkeypatch.setenv("LOCAL_RANK", "0")
+    with stop_on_interrupt(view := View(), "Stopping.") as stop:
+        signal.raise_signal(signal.SIGINT)  # by the terminal
+        signal.raise_signal(signal.SIGINT)  # by the launcher
+        assert stop.is_set()
+    assert view.announced == ["Stopping."]
+
+
+def test_page_of_commands_is_up_to_date():
+    docs = Path(__file__).parents[2] / "docs"
+    page = (docs / "commands.md").read_text(encoding="utf-8")
+    assert runpy.run_path(str(docs / "reference.py"))["renewed"](page) == page, "run python docs/reference.py"

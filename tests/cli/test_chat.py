@@ -138,23 +138,6 @@ def test_history_is_private_and_kept(typed, home):
     assert complete is not None and [complete("/so", 0), complete("/so", 1)] == ["/sources", None]
 
 
-@pytest.mark.parametrize("typed_so_far", ["", "half"])
-def test_an_interruption_drops_the_line(typed, home, monkeypatch, typed_so_far):
-    typed()
-
-    def interrupted(prompt=""):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("builtins.input", interrupted)
-    monkeypatch.setattr(readline, "get_line_buffer", lambda: typed_so_far)
-    start_line_editor(home / "history")
-    if typed_so_far:
-        assert read_line(home / "history") == ""
-    else:
-        with pytest.raises(KeyboardInterrupt):
-            read_line(home / "history")
-
-
 def test_history_is_limited_and_keeps_invalid_utf8(home):
     path = home / "history"
     path.write_bytes(b"a\nb\n\xff\n")

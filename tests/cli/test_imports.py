@@ -46,17 +46,14 @@ SUCCESSFUL = (
 )
 WRONG = (
     ("ask Who? --model nobody", 4, "There is no model 'nobody'."),
-    ("ask Who? --device abacus", 2, "'abacus' is not a device."),
     ("ask Who? --bank missing.mbc", 5, "No bank at missing.mbc."),
     ("ask Who? --since soon", 2, "--since 'soon' is not a date."),
     ("ask --questions none.txt", 3, "none.txt cannot be read: no such file or directory."),
-    ("search x --null", 2, "--null is only for lists of files."),
     ("ingest notes --model nobody", 4, "There is no model 'nobody'."),
     ("ingest empty", 3, "No files to ingest in empty."),
     ("demo --keep kept --model nobody", 4, "There is no model 'nobody'."),
     ("calibrate --data questions.jsonl --device abacus", 2, "'abacus' is not a device."),
     ("eval --data questions.jsonl --device abacus", 2, "'abacus' is not a device."),
-    ("train --preset smollm2-135m --data questions.jsonl --device abacus", 2, "'abacus' is not a device."),
     ("train --preset smollm2-135m --data questions.jsonl --from nobody", 4, "There is no model 'nobody'."),
     ("bank reencode --model nobody", 4, "There is no model 'nobody'."),
     ("mcp --model nobody", 4, "There is no model 'nobody'."),

@@ -1,10 +1,7 @@
 """`mbc ingest`: how its options reach the memory, what it shows, and what a stop leaves."""
 
 import json
-import os
 import signal
-import subprocess
-import sys
 
 import pytest
 
@@ -233,27 +230,3 @@ def test_a_real_ingest_is_logged_and_repeated(ingest, notes, home):
     (home / "photo.png").write_bytes(b"\x89PNG")
     assert ingest("photo.png", "--bank", "new.mbc").exit_code == 3
     assert not list(home.glob("new.mbc*"))
-
-
-@pytest.mark.ray
-@pytest.mark.slow
-@pytest.mark.xdist_group("ray")
-def test_same_summary_as_a_local_ingest(ingest, model, notes, home):
-    """In a process of its own, as in real use: Ray reads parts of the environment when first imported."""
-    before = {path.name for path in home.parent.iterdir()}
-    arguments = ["--engine", "ray", "--actors", "1", "--bank", "ray.mbc", "--model", model, "--json"]
-    command = [sys.executable, "-m", "mbc_cli", "ingest", str(notes), *map(str, arguments)]
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment)
-    assert done.returncode == 0, done.stderr
-    # Lines of progress come if it takes long.
-    said = [line for line in done.stderr.splitlines() if not line.startswith("Memorising: ")]
-    assert said == ["Memorising 2 files, 88 B."]
-    distributed = json.loads(done.stdout)
-    serial = json.loads(ingest(notes, "--bank", "serial.mbc", "--json").stdout)
-    for summary in (serial, distributed):
-        for key in ("seconds", "encoding"):
-            del summary[key]
-        del summary["bank"]["path"]
-    assert distributed == serial
-    assert {path.name for path in home.parent.iterdir()} == before

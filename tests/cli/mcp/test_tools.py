@@ -3,15 +3,17 @@
 import asyncio
 import json
 import threading
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from mcp import Client
 
+from mbc_cli.mcp import MemoryServer, allowed_folders
 from mbc_engine.answer import Confidence
 from mbc_engine.errors import ModelError
 from mbc_engine.events import FileSkipped
-from tests.cli.mcp.conftest import text_of
-from tests.cli.stub_memory import answer, ingested, source
+from tests.cli.stub_memory import StubMemory, answer, ingested, source
 from tests.needs import PATIENCE
 
 SELECTION = ("since", "as_of", "half_life", "only", "exclude")
@@ -161,3 +163,33 @@ async def test_cancelled_ingest(serving, stub, notes, monkeypatch):
         call.cancel()
         await until(has_stopped.is_set)
         assert not (await client.call_tool("search", {"query": "after"})).is_error
+
+
+@pytest.fixture
+def stub(home):
+    """A stub memory whose bank exists."""
+    (home / "memory.mbc").touch()
+    return StubMemory([home / "memory.mbc"])
+
+
+@pytest.fixture
+def serving(stub):
+    """Clients of servers in this process, of the stub unless another memory is given."""
+
+    @asynccontextmanager
+    async def client(*allowed, memory=stub):
+        server = MemoryServer(memory, allowed_folders(allowed))
+        try:
+            async with Client(server.server) as connected:
+                yield connected
+        finally:
+            server._service.close()
+
+    return client
+
+
+def text_of(result):
+    """The text of a result."""
+    (content,) = result.content
+    assert content.type == "text"
+    return content.text
