@@ -84,12 +84,10 @@ def not_set_error(path: Path, key: str) -> ConfigError:
 def walk_commands(group: TyperGroup, *words: str) -> Iterator[tuple[CommandPath, TyperCommand | TyperGroup]]:
     """All commands in order, each with its words, including groups that are commands themselves."""
     for word, command in group.commands.items():
-        if not isinstance(command, TyperGroup):
+        if not isinstance(command, TyperGroup) or command.invoke_without_command:
             yield (*words, word), cast("TyperCommand", command)
-            continue
-        if command.invoke_without_command:
-            yield (*words, word), command
-        yield from walk_commands(command, *words, word)
+        if isinstance(command, TyperGroup):
+            yield from walk_commands(command, *words, word)
 
 
 def long_name(option: TyperOption) -> str:
@@ -155,12 +153,12 @@ def parse_value(key: str, options: Options, typed: list[str]) -> Any:
     given = _as_typed(typed, is_list=True, origin=key)
     context = typer.Context(TyperCommand(words[-1]), info_name=" ".join(("mbc", *words)))
     value = option.process_value(context, given if option.multiple else given[0])
-    stored = [
-        str(Path(text).absolute())
-        if isinstance(parsed, Path) or (os.sep in text and os.path.exists(text))
-        else (parsed if isinstance(parsed, bool | int | float) else text)
-        for parsed, text in zip(value if option.multiple else [value], given, strict=True)
-    ]
+    stored: list[Any] = []
+    for parsed, text in zip(value if option.multiple else [value], given, strict=True):
+        if isinstance(parsed, Path) or (os.sep in text and os.path.exists(text)):
+            stored.append(str(Path(text).absolute()))
+        else:
+            stored.append(parsed if isinstance(parsed, bool | int | float) else text)
     return stored if option.multiple else stored[0]
 
 

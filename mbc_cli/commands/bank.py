@@ -195,9 +195,8 @@ def remove(
         exist, them = f"{display_path(files[0])} still exists", "it"
         if len(files) > 1:
             exist, them = f"{len(files):,} files still exist", "them"
-        notes.print(
-            Text(f"{exist}: the next ingest of the folder will bring {them} back. Use --ignore to keep {them} out.")
-        )
+        back = f"the next ingest of the folder will bring {them} back. Use --ignore to keep {them} out."
+        notes.print(Text(f"{exist}: {back}"))
     if proof and not proof.holds:
         hint = "Close all other programs that use the bank, then run `mbc bank compact`."
         if beside := [file for file in proof.files if file != bank.name]:

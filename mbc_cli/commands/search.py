@@ -90,7 +90,7 @@ def _print_passages(query: str, sources: Sequence[Source], note: str | None, *, 
     sys.stdout.flush()
     if note:
         notes.print(note, style="yellow")
-    elif any(source.passage for source in sources) and not any(
-        shared_words(query, source) or matches(query, source.path) for source in sources
-    ):
+        return
+    has_words = any(shared_words(query, source) or matches(query, source.path) for source in sources)
+    if not has_words and any(source.passage for source in sources):
         notes.print("None of these contains a word of the query; they are the closest in meaning.", style="dim")

@@ -308,9 +308,8 @@ class ClientDocuments:
             return None
         source = str(self.folder.file(id))  # the bank holds long documents in pieces
         pieces = bank.lookup([(source, part) for part in bank.parts_of(source)])
-        return document.reply(
-            sum(piece.chunks for piece in pieces for origin in piece.origins if origin.source == source)
-        )
+        chunks = (piece.chunks for piece in pieces for origin in piece.origins if origin.source == source)
+        return document.reply(sum(chunks))
 
     def _is_from_clients(self, document: StoredDocument) -> bool:
         return bool(document.origins) and all(self.folder.has(origin.source) for origin in document.origins)

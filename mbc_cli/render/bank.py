@@ -175,9 +175,7 @@ def show_documents(documents: "Iterable[StoredDocument]", bank: "MemoryBank", *,
             out.print()
         text, losses = _text_and_losses(document, bank, files)
         looked_at = islice(_looked_at(document, files), _LOOKED_AT)
-        places = [
-            ", ".join(filter(None, (display_path(origin.name), origin.date, state))) for origin, state in looked_at
-        ]
+        places = [", ".join(filter(None, (display_path(at.name), at.date, state))) for at, state in looked_at]
         more = len(document.origins) - _LOOKED_AT
         print_facts(
             *(("" if at else "read from", place) for at, place in enumerate(places)),

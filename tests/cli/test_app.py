@@ -14,16 +14,11 @@ import typer
 from mbc_cli.app import app
 from mbc_cli.config import walk_commands
 from mbc_cli.program import interrupt_message, stop_on_interrupt
-from mbc_engine import __version__
 from mbc_engine.errors import BankError, ConfigError, DataError, MBCError, ModelError, ModelMismatch
 from tests.needs import PATIENCE
 
 COMMANDS = [list(words) for words, _ in walk_commands(typer.main.get_command(app))]
 SILENT = (["chat"], ["tui"], ["serve"], ["mcp"])  # they print no data of their own
-
-
-def test_version_is_the_engines(mbc):
-    assert mbc("--version").stdout == f"mbc {__version__}\n"
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)

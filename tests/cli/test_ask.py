@@ -11,13 +11,6 @@ QUESTION = "Where did Ada move?"
 QUESTIONS = (QUESTION, "Where did Bruno move?", "What held?")
 
 
-@pytest.fixture
-def terminal(monkeypatch):
-    """Shows answers as on a terminal."""
-    for module in ("mbc_cli.render.answer", "mbc_cli.commands.ask"):
-        monkeypatch.setattr(f"{module}.out", Console(force_terminal=True, width=80, color_system=None))
-
-
 def test_first_line_is_the_answer(mbc, memory):
     sources = source("/notes/ada.txt", line=3), source("/notes/b.txt", "It rained.")
     memory.reply = lambda question: answer("Aalen", *sources)
@@ -132,7 +125,9 @@ def test_bad_line_of_stdin(mbc, memory):
     assert "stdin, line 18 is not JSON." in result.stderr
 
 
-def test_an_answer_is_streamed_on_a_terminal(mbc, memory, terminal):
+def test_an_answer_is_streamed_on_a_terminal(mbc, memory, monkeypatch):
+    for module in ("mbc_cli.render.answer", "mbc_cli.commands.ask"):
+        monkeypatch.setattr(f"{module}.out", Console(force_terminal=True, width=80, color_system=None))
     memory.reply = lambda question: "She\x1b moved\nto Aalen."
     assert mbc("ask", QUESTION).stdout.splitlines()[0] == "She␛ moved to Aalen."
     memory.reply = lambda question: ""

@@ -16,18 +16,6 @@ def copied(model, home):
 
 
 @pytest.fixture
-def measured(monkeypatch):
-    """Makes calibrations find `FOUND`, or what is given, at once."""
-
-    def measure(result=FOUND):
-        events = iter([Progressed("answer questions", 1, 2), result])
-        monkeypatch.setattr("mbc_engine.paper.calibration.calibrate", lambda *_, **__: events)
-
-    measure()
-    return measure
-
-
-@pytest.fixture
 def calibrate(mbc, copied, questions):
     """Runs `mbc calibrate` on the copy."""
     return lambda *options: mbc("calibrate", "--model", copied, "--data", questions, "--bank-size", 20, *options)
@@ -50,7 +38,9 @@ def test_a_calibration_is_measured_and_kept(calibrate, copied, model):
     assert table == config(model)
 
 
-def test_the_rates_are_shown(calibrate, copied, measured):
+def test_the_rates_are_shown(calibrate, copied, monkeypatch):
+    events = iter([Progressed("answer questions", 1, 2), FOUND])
+    monkeypatch.setattr("mbc_engine.paper.calibration.calibrate", lambda *_, **__: events)
     result = calibrate()
     assert result.exit_code == 0
     assert result.stdout.splitlines() == [

@@ -1,6 +1,7 @@
-"""Loading in the command line: what it changes in the process, and where models run: by an option, the environment, or detected."""
+"""Loading in the command line, the devices of models, and the stub that other tests have in place of a memory."""
 
 import gc
+import inspect
 import weakref
 
 import pytest
@@ -9,6 +10,8 @@ import torch
 from mbc_cli import engine
 from mbc_cli.engine import loading, prepare_torch
 from mbc_engine.errors import ConfigError, ModelError
+from mbc_engine.memory import Memory
+from tests.cli.stub_memory import StubMemory
 
 
 def test_an_unloaded_model_is_freed(model, bank):
@@ -90,3 +93,18 @@ def test_available_devices_are_listed(monkeypatch):
         with pytest.raises(ConfigError) as caught:
             prepare_torch("cuda:99")
         assert caught.value.hint == f"Only {listed} available here; see `mbc doctor`."
+
+
+def parameters(function):
+    """Name, kind and default of each argument, none of a property; functions that are defaults count as equal."""
+    listed = inspect.signature(function).parameters.values() if inspect.isfunction(function) else ()
+    return [(each.name, each.kind, inspect.isfunction(each.default) or each.default) for each in listed]
+
+
+def public_methods(kind):
+    names = {name for name in vars(kind) if name in {"__init__", "__enter__", "__exit__"} or name[0] != "_"}
+    return {name: parameters(vars(kind)[name]) for name in names}
+
+
+def test_stub_has_all_public_methods_with_their_arguments():
+    assert public_methods(StubMemory) == public_methods(Memory)

@@ -105,7 +105,6 @@ finally:
     ("command", "needed"),
     [
         ("--help", set()),
-        ("bank --help", set()),
         ("ask --help", {"mbc_cli.commands.ask"}),
         ("config path", {"mbc_cli.commands.config"}),
         ("ask Who moved?", {"mbc_cli.commands.ask", "mbc_engine.mini", "numpy", "pydantic"}),

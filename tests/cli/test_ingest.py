@@ -79,11 +79,8 @@ def test_json_is_one_object(run):
     lost = FilesLeftOut("a cache", 1, ("/tmp/",)), ContentLost("/a.pdf", ("3 pictures",))
     summary = json.loads(run("--json", extra=[skipped, *lost, RECODED], removed=1).stdout)
     sizes = {"codes": 54, "words": 0, "texts": 0, "codebook": 4096, "file": 8192}
-    assert summary == {
-        "documents": 2,
-        "chunks": 2,
-        "unchanged": 0,
-        "removed": 1,
+    counts = {"documents": 2, "chunks": 2, "unchanged": 0, "removed": 1}
+    assert summary == counts | {
         "skipped": [{"source": "/empty.txt", "reason": "is empty"}],
         "left_out": [{"reason": "a cache", "count": 1, "sources": ["/tmp/"]}],
         "losses": [{"source": "/a.pdf", "losses": ["3 pictures"]}],

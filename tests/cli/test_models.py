@@ -48,18 +48,11 @@ def test_the_list_as_json(mbc, run, tiny):
     mini, trained = map(json.loads, mbc("models", "list", "--json").stdout.splitlines())
     assert (mini["model"], mini["place"], mini["best"], mini["problem"]) == ("mini", "package", None, None)
     encoder = str(tiny.encoders["bert"])
-    assert trained == {
-        "model": "first",
-        "path": str(run / "model"),
-        "place": "run",
-        "base": str(tiny.bases["gpt2"]),
-        "encoders": {"documents": encoder, "questions": encoder},
-        "codes": {"tokens": 4, "levels": 1, "num_codes": 8, "per_position": False, "bits_per_chunk": 12},
-        "reads_text": False,
-        "problem": None,
-        "size": sum(path.stat().st_size for path in (run / "model").rglob("*") if path.is_file()),
-        "best": asdict(BEST),
-    }
+    size = sum(path.stat().st_size for path in (run / "model").rglob("*") if path.is_file())
+    codes = {"tokens": 4, "levels": 1, "num_codes": 8, "per_position": False, "bits_per_chunk": 12}
+    parts = {"base": str(tiny.bases["gpt2"]), "encoders": {"documents": encoder, "questions": encoder}, "codes": codes}
+    where = {"model": "first", "path": str(run / "model"), "place": "run", "size": size}
+    assert trained == {**where, **parts, "reads_text": False, "problem": None, "best": asdict(BEST)}
 
 
 @pytest.mark.parametrize("text", ["[model]\ntokens = 4\n", "\xff\xfe"], ids=["incomplete", "no UTF-8"])

@@ -34,14 +34,10 @@ def test_half_life_takes_units(typed, days):
 @pytest.mark.parametrize(
     "given",
     [
-        {"since": "tomorrow"},
-        {"since": "2024-13"},
-        {"as_of": "2023-02-29"},
+        *({"since": day} for day in ("tomorrow", "2024-13", "2023-02-29")),
         {"since": "2024", "as_of": "2023"},
-        {"half_life": "soon"},
-        {"half_life": "0d"},
-        {"only": ["!a"]},
-        {"exclude": ["/"]},
+        *({"half_life": period} for period in ("soon", "0d")),
+        *({"only": [pattern]} for pattern in ("!a", "/")),
     ],
 )
 def test_an_invalid_selection_is_refused(given):

@@ -72,20 +72,9 @@ def test_show(mbc, make_run):
     folder = make_run("first", *events)
     output = mbc("runs", "show", "first").stdout
     assert [line.split(maxsplit=1)[1] for line in output.splitlines()[:-1]] == [
-        "first",
-        str(folder),
-        "interrupted; continue with: mbc runs resume first",
-        "unknown",
-        "1,200 of 4,000 (30%)",
-        "4",
-        "84 questions/s",
-        "F1 61.0, EM 51.0",
-        "F1 62.0 at step 1,000",
-        "7 codes in 1 step",
-        "from step 600",
-        "step 1,100",
-        "1.235, source 93%",
-        "17.54, 2 codes dead",
+        *("first", str(folder), "interrupted; continue with: mbc runs resume first", "unknown"),
+        *("1,200 of 4,000 (30%)", "4", "84 questions/s", "F1 61.0, EM 51.0", "F1 62.0 at step 1,000"),
+        *("7 codes in 1 step", "from step 600", "step 1,100", "1.235, source 93%", "17.54, 2 codes dead"),
     ]
     details = json.loads(mbc("runs", "show", folder, "--json").stdout)
     assert details["latest"]["loss"] == 1.23456

@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("server")]  # which test
 
 def test_shutdown_finishes_requests(start, home):
     server = start()
-    statuses: list[int] = []
+    statuses = []
     has_responded = threading.Event()
 
     def add(batch):
