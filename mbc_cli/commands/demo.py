@@ -103,7 +103,6 @@ def demo(
 
 
 def pick_questions(news: Sequence[QAExample]) -> list[QAExample]:
-    """The questions that `mbc demo` asks about its stories, in order."""
     asked = {example.question: example for example in news}
     return [replace(asked[words], answers=(*asked[words].answers, *also)) for words, also in _QUESTIONS.items()]
 

@@ -214,7 +214,6 @@ def _check_option_conflicts(ctx: typer.Context) -> None:
 
 
 def _suite_of(base: "Base", data: str, train: list[str], validation: str | None, how: dict[str, Any]) -> "Suite":
-    """A suite of one cell, from what was typed."""
     from mbc_engine.evaluation.suite import Suite, require_usable
 
     dataset = {"name": _dataset_name(data), "title": data, "train": train, "validation": validation, "test": data}
@@ -236,7 +235,6 @@ def _default_methods(model: str | None) -> list[str]:
 
 
 def _base(model: str, preset: str | None, changes: list[str]) -> "Base":
-    """The model, or the preset to train one with."""
     from mbc_engine.evaluation.suite import Base
 
     name = preset or model
@@ -313,8 +311,6 @@ _BARS = {"read texts": "Reading texts", "take in documents": "Memorising", "answ
 
 
 class ExperimentView(ProgressView):
-    """Shows an experiment's progress from its events."""
-
     def __init__(self, folder: Path) -> None:
         super().__init__()
         self._folder = folder

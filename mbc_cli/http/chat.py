@@ -207,7 +207,6 @@ def answer(
 def search(
     open_memory: "Callable[[], Memory]", options: AskOptions, top: int, queries: Sequence[str]
 ) -> list[list[dict[str, Any]]]:
-    """The passages for each query."""
     results = zip(queries, open_memory().search(queries, options, top=top), strict=True)
     return [[passage_json(query, passage) for passage in passages] for query, passages in results]
 
@@ -261,5 +260,4 @@ async def stream_events(
 
 
 def event(value: dict[str, Any]) -> str:
-    """A server-sent event."""
     return f"data: {json.dumps(value)}\n\n"

@@ -329,7 +329,6 @@ def source_json(source: Source) -> dict[str, Any]:
 
 
 def passage_json(query: str, source: Source) -> dict[str, Any]:
-    """A search result with its whole passage."""
     return {**asdict(source), "words": shared_words(query, source)}
 
 

@@ -43,7 +43,6 @@ def verbosity(switches: Iterable[str]) -> Iterator[None]:
 
 
 def print_verbose(text: str) -> None:
-    """Print a line to stderr with --verbose."""
     if is_on("verbose"):
         notes.print(Text(sanitise(text), "dim"))
 

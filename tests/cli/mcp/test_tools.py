@@ -19,6 +19,35 @@ from tests.needs import PATIENCE
 SELECTION = ("since", "as_of", "half_life", "only", "exclude")
 
 
+@pytest.fixture
+def stub(home):
+    """A stub memory whose bank exists."""
+    (home / "memory.mbc").touch()
+    return StubMemory([home / "memory.mbc"])
+
+
+@pytest.fixture
+def serving(stub):
+    """Clients of servers of the stub in this process, with the folders that are allowed."""
+
+    @asynccontextmanager
+    async def client(*allowed):
+        server = MemoryServer(stub, allowed_folders(allowed))
+        try:
+            async with Client(server.server) as connected:
+                yield connected
+        finally:
+            server._service.close()
+
+    return client
+
+
+def text_of(result):
+    (content,) = result.content
+    assert content.type == "text"
+    return content.text
+
+
 async def test_tool_descriptions(serving, notes):
     async with serving(notes) as client:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
@@ -163,33 +192,3 @@ async def test_cancelled_ingest(serving, stub, notes, monkeypatch):
         call.cancel()
         await until(has_stopped.is_set)
         assert not (await client.call_tool("search", {"query": "after"})).is_error
-
-
-@pytest.fixture
-def stub(home):
-    """A stub memory whose bank exists."""
-    (home / "memory.mbc").touch()
-    return StubMemory([home / "memory.mbc"])
-
-
-@pytest.fixture
-def serving(stub):
-    """Clients of servers in this process, of the stub unless another memory is given."""
-
-    @asynccontextmanager
-    async def client(*allowed, memory=stub):
-        server = MemoryServer(memory, allowed_folders(allowed))
-        try:
-            async with Client(server.server) as connected:
-                yield connected
-        finally:
-            server._service.close()
-
-    return client
-
-
-def text_of(result):
-    """The text of a result."""
-    (content,) = result.content
-    assert content.type == "text"
-    return content.text
