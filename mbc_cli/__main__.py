@@ -7,9 +7,6 @@ import sys
 import threading
 from contextlib import suppress
 
-# Exit code a shell reports after Ctrl-C.
-_INTERRUPTED = 130
-
 
 def main() -> None:
     """Run the program. Ctrl-C while it loads leaves no traceback."""
@@ -18,7 +15,7 @@ def main() -> None:
         from mbc_cli.app import main as run
     except KeyboardInterrupt:
         sys.stderr.write("Interrupted.\n")
-        sys.exit(_INTERRUPTED)
+        sys.exit(130)  # as shells report it after Ctrl-C
     gc.enable()
     try:
         run()

@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Annotated, Any
 
 import typer
@@ -41,20 +42,15 @@ app = typer.Typer(
 )
 
 
-def _shared(name: str, text: str) -> typer.models.OptionInfo:
-    option: typer.models.OptionInfo = typer.Option(
-        f"--{name}", help=text, callback=record_shared_option, expose_value=False, rich_help_panel=COMMON_PANEL
-    )
-    return option
+_shared: Any = partial(typer.Option, callback=record_shared_option, expose_value=False, rich_help_panel=COMMON_PANEL)
+_VERBOSE = "Also show where settings came from, timings and library warnings."
 
 
 @app.callback()
 def _options(
-    quiet: Annotated[bool, _shared("quiet", "Print only data and errors.")] = False,
-    verbose: Annotated[
-        bool, _shared("verbose", "Also show where settings came from, timings and library warnings.")
-    ] = False,
-    debug: Annotated[bool, _shared("debug", "Show the traceback of an error.")] = False,
+    quiet: Annotated[bool, _shared("--quiet", help="Print only data and errors.")] = False,
+    verbose: Annotated[bool, _shared("--verbose", help=_VERBOSE)] = False,
+    debug: Annotated[bool, _shared("--debug", help="Show the traceback of an error.")] = False,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
     ] = False,
@@ -76,9 +72,9 @@ def _function(described: str) -> Callable[[], None]:
     return command
 
 
-def _add(group: typer.Typer, panel: str | None, **commands: str) -> None:
+def _add(group: typer.Typer, panel: str | None = None, /, **commands: str) -> None:
     for word, described in commands.items():
-        group.command(word, cls=Command, rich_help_panel=panel)(_function(described))
+        group.command(word.rstrip("_"), cls=Command, rich_help_panel=panel)(_function(described))
 
 
 def _group(word: str, panel: str, **how: Any) -> typer.Typer:
@@ -113,17 +109,15 @@ _add(
     "Change",
     remove="bank.remove: Remove documents from a bank; if one is not found, none are removed. Does not delete files.",
     undo="bank.undo: Restore what the last `mbc bank remove` removed, except for what has been ingested again since.",
-    merge="bank_transfer.merge: Copy other banks' documents into --bank, creating it if needed; on any error, none are copied.",
-    compact="bank_transfer.compact: Free the disk space that removed documents left behind. What the bank holds does not change.",
+    merge="bank.merge: Copy other banks' documents into --bank, creating it if needed; on any error, none are copied.",
+    compact="bank.compact: Free the disk space that removed documents left behind. What the bank holds does not change.",
 )
 _add(
     banks,
     "Move",
-    export="bank_transfer.export: Export a bank as JSON Lines, from which `mbc bank import` rebuilds it.",
-    **{
-        "import": "bank_transfer.import_: Import an export into a bank, creating the bank if needed; on any error, nothing is imported."
-    },
-    reencode="bank_transfer.reencode: Switch a bank to another model: its documents are read again and encoded with that model.",
+    export="bank.export: Export a bank as JSON Lines, from which `mbc bank import` rebuilds it.",
+    import_="bank.import_: Import an export into a bank, creating the bank if needed; on any error, nothing is imported.",
+    reencode="bank.reencode: Switch a bank to another model: its documents are read again and encoded with that model.",
 )
 _add(
     app, MODELS, train="train.train: Train a model. Ctrl-C stops after the current step; --resume continues from there."
@@ -131,16 +125,14 @@ _add(
 runs = _group("runs", MODELS, help="List, resume and stop training runs.", no_args_is_help=True)
 _add(
     runs,
-    None,
-    list="runs.list_runs: List training runs, latest first; tab-separated in a pipe.",
-    show="runs.show: Show a training run's settings, progress, best result and remaining time.",
-    resume="runs.resume: Continue a stopped or interrupted training run, as `mbc train --resume` does.",
-    stop="runs.stop: Stop a training run after the current step and save a snapshot, as Ctrl-C does.",
+    list="train.list_runs: List training runs, latest first; tab-separated in a pipe.",
+    show="train.show: Show a training run's settings, progress, best result and remaining time.",
+    resume="train.resume: Continue a stopped or interrupted training run, as `mbc train --resume` does.",
+    stop="train.stop: Stop a training run after the current step and save a snapshot, as Ctrl-C does.",
 )
 models = _group("models", MODELS, help="List and inspect models and presets; share models.", no_args_is_help=True)
 _add(
     models,
-    None,
     list="models.list_models: List the models you can use: this package's, those in your data folder, and those of training runs.",
     show="models.show: Show what a model or preset is made of; for trained models, also the trainable and frozen parameters.",
     pull="models.pull: Download a shared model; every command then takes it as --model OWNER/NAME.",
@@ -150,7 +142,7 @@ evaluations = _group("eval", MODELS, invoke_without_command=True)
 evaluations.callback()(
     _function("evaluate.evaluate: Evaluate how well methods answer: exact match, F1, sources, time and size.")
 )
-_add(evaluations, None, show="evaluate.show: Show the report of an evaluation, finished or not.")
+_add(evaluations, show="evaluate.show: Show the report of an evaluation, finished or not.")
 _add(
     app,
     MODELS,
@@ -164,7 +156,6 @@ _add(
 settings = _group("config", SETTINGS, help="Set default options.", no_args_is_help=True)
 _add(
     settings,
-    None,
     list="config.list_settings: List the settings in the config file: key and value, tab-separated in a pipe.",
     get="config.get: Print a setting. The exit code is 2 if it is not set.",
     set="config.set_: Set an option's default; the command line and environment variables override it.",

@@ -45,10 +45,8 @@ def flatten_settings(content: Mapping[str, Any]) -> dict[str, Any]:
     """All keys with their values, in the file's order: `model`, `ask.sources`."""
     settings: dict[str, Any] = {}
     for name, value in content.items():
-        if isinstance(value, Mapping):
-            settings |= {f"{name}.{option}": inner for option, inner in value.items()}
-        else:
-            settings[name] = value
+        table = {f".{option}": inner for option, inner in value.items()} if isinstance(value, Mapping) else {"": value}
+        settings |= {f"{name}{option}": inner for option, inner in table.items()}
     return settings
 
 
@@ -56,9 +54,9 @@ def set_value(path: Path, key: str, value: Any) -> None:
     """Set a key, or remove it with None; the rest of the file and its comments stay."""
     import tomlkit
 
-    if value is None and key not in flatten_settings(read_config(path)):
+    known = flatten_settings(read_config(path))  # an unreadable file must not be overwritten
+    if value is None and key not in known:
         raise not_set_error(path, key)
-    read_config(path)  # an unreadable file must not be overwritten
     document: Any = tomlkit.parse(path.read_text(encoding="utf-8") if path.exists() else "")
     table, _, name = key.rpartition(".")
     inside = document.setdefault(table, tomlkit.table()) if table else document
@@ -86,12 +84,10 @@ def not_set_error(path: Path, key: str) -> ConfigError:
 def walk_commands(group: TyperGroup, *words: str) -> Iterator[tuple[CommandPath, TyperCommand | TyperGroup]]:
     """All commands in order, each with its words, including groups that are commands themselves."""
     for word, command in group.commands.items():
-        if not isinstance(command, TyperGroup):
+        if not isinstance(command, TyperGroup) or command.invoke_without_command:
             yield (*words, word), cast("TyperCommand", command)
-            continue
-        if command.invoke_without_command:
-            yield (*words, word), command
-        yield from walk_commands(command, *words, word)
+        if isinstance(command, TyperGroup):
+            yield from walk_commands(command, *words, word)
 
 
 def long_name(option: TyperOption) -> str:
@@ -157,21 +153,20 @@ def parse_value(key: str, options: Options, typed: list[str]) -> Any:
     given = _as_typed(typed, is_list=True, origin=key)
     context = typer.Context(TyperCommand(words[-1]), info_name=" ".join(("mbc", *words)))
     value = option.process_value(context, given if option.multiple else given[0])
-    stored = [
-        str(Path(text).absolute())
-        if isinstance(parsed, Path) or (os.sep in text and os.path.exists(text))
-        else (parsed if isinstance(parsed, bool | int | float) else text)
-        for parsed, text in zip(value if option.multiple else [value], given, strict=True)
-    ]
+    stored: list[Any] = []
+    for parsed, text in zip(value if option.multiple else [value], given, strict=True):
+        if isinstance(parsed, Path) or (os.sep in text and os.path.exists(text)):
+            stored.append(str(Path(text).absolute()))
+        else:
+            stored.append(parsed if isinstance(parsed, bool | int | float) else text)
     return stored if option.multiple else stored[0]
 
 
 def _as_typed(value: Any, *, is_list: bool, origin: str) -> Any:
     """A value of the file as if it had been typed. Raises ConfigError if it could not have been."""
     if is_list:
-        return [
-            _as_typed(item, is_list=False, origin=origin) for item in (value if isinstance(value, list) else [value])
-        ]
+        values = value if isinstance(value, list) else [value]
+        return [_as_typed(item, is_list=False, origin=origin) for item in values]
     if isinstance(value, list | dict) or sanitise(value) != str(value):
         raise ConfigError(f"{origin} takes one value, without control characters.", hint=_FIX_HINT)
     return value if isinstance(value, bool) else os.path.expanduser(str(value))  # noqa: PTH111
@@ -187,11 +182,10 @@ def default_bank() -> Path:
 
 def runs_folder() -> Path:
     """Where a bare `--run NAME` is looked up without --runs: MBC_RUNS, the config file's `runs`, or the default."""
-    configured = None
+    chosen: Any = os.environ.get("MBC_RUNS")
     with suppress(ConfigError):
-        configured = read_config(config_path()).get("runs")
-    chosen = os.environ.get("MBC_RUNS") or (configured if isinstance(configured, str) else "")
-    return Path(chosen).expanduser() if chosen else own_runs()
+        chosen = chosen or read_config(config_path()).get("runs")
+    return Path(chosen).expanduser() if chosen and isinstance(chosen, str) else own_runs()
 
 
 def evaluations_folder() -> Path:
@@ -199,10 +193,7 @@ def evaluations_folder() -> Path:
 
 
 def evaluation_names() -> list[str]:
-    try:
-        folders = [path for path in evaluations_folder().iterdir() if (path / "experiment.toml").is_file()]
-    except OSError:
-        return []
+    folders = [path.parent for path in evaluations_folder().glob("*/experiment.toml")]
     return [path.name for path in sorted(folders, key=lambda path: path.stat().st_mtime, reverse=True)]
 
 

@@ -21,7 +21,7 @@ from mbc_cli.render.progress import ProgressView
 from mbc_cli.render.terminal import is_on, notes, print_verbose, status_spinner
 from mbc_cli.text import format_duration, pluralise, sanitise
 from mbc_engine.errors import ConfigError, ModelError
-from mbc_engine.machine import idle_threads, usable_cores, usable_threads
+from mbc_engine.machine import idle_threads, usable_threads
 from mbc_engine.names import find_model
 
 if TYPE_CHECKING:
@@ -97,10 +97,8 @@ def require_model(name: str, device: str | None = None) -> None:
 def require_device(device: str | None) -> None:
     """Raise ConfigError, without importing torch, if the device type is unknown; availability is checked later."""
     if device is not None and not _DEVICE.fullmatch(device):
-        raise ConfigError(
-            f"{device!r} is not a device.",
-            hint="Use cpu, cuda or cuda:1, for example; `mbc doctor` lists the available ones.",
-        )
+        hint = "Use cpu, cuda or cuda:1, for example; `mbc doctor` lists the available ones."
+        raise ConfigError(f"{device!r} is not a device.", hint=hint)
 
 
 def load_model(name: str, device: str | None = None) -> "Model":
@@ -114,9 +112,8 @@ def load_model(name: str, device: str | None = None) -> "Model":
         on = device if device in (None, "cpu") else prepare_torch(device, is_brief=True)
         model = load(name, device=on, reader=os.environ.get(READER_VARIABLE))
     model.on_problem = lambda problem: notes.print(Text(sanitise(problem), "yellow"))
-    print_verbose(
-        f"model: {find_model(name)} on {model.device}, loaded in {format_duration(time.perf_counter() - began)}"
-    )
+    spent = format_duration(time.perf_counter() - began)
+    print_verbose(f"model: {find_model(name)} on {model.device}, loaded in {spent}")
     return model
 
 
@@ -131,9 +128,8 @@ def open_memory(
 ) -> "Memory":
     from mbc_engine.memory import Memory
 
-    log = activity_log(banks[0])
     hooks: Any = {"load": load_model, "load_writer": _load_writer, "on_decoding": on_decoding}
-    return Memory(banks, model, device=device, weights=weights, log=log, llm=llm, **hooks)
+    return Memory(banks, model, device=device, weights=weights, log=activity_log(banks[0]), llm=llm, **hooks)
 
 
 def unpack_language_model() -> None:
@@ -159,12 +155,8 @@ def _load_writer(name: str | None, device: str | None) -> "Writer":
         if name is None or (server := server_of(name)) is None:
             return load_writer(name, device=prepare_torch(device, is_brief=True))
         if not server.is_on_this_machine:
-            notes.print(
-                Text(
-                    f"Questions, the passages found for them, and answers to follow up are sent to {server.url}.",
-                    "yellow",
-                )
-            )
+            sent = f"Questions, the passages found for them, and answers to follow up are sent to {server.url}."
+            notes.print(Text(sent, "yellow"))
         return load_writer(name)
 
 
@@ -183,14 +175,9 @@ def prepare_torch(device: str | None, threads: int | None = None, *, is_brief: b
     except (RuntimeError, AssertionError) as error:  # what torch raises depends on what is missing
         gpus = [f"cuda:{number}" for number in range(torch.cuda.device_count())]
         here = f"cpu, {', '.join(gpus)} are" if gpus else "cpu is"
-        raise ConfigError(
-            f"The device {device!r} cannot be used here.", hint=f"Only {here} available here; see `mbc doctor`."
-        ) from error
+        hint = f"Only {here} available here; see `mbc doctor`."
+        raise ConfigError(f"The device {device!r} cannot be used here.", hint=hint) from error
     return device
-
-
-def number_of_workers(wanted: int | None) -> int:
-    return max(1, usable_cores() - 1) if wanted is None else wanted
 
 
 def hub_is_reachable() -> bool | None:

@@ -72,18 +72,11 @@ def _resolve(name: str, folders: Sequence[Path]) -> Path:
     with suppress(OSError, RuntimeError, ValueError):  # too long, ~NOBODY, a null character
         candidates = [folder / Path(name).expanduser() for folder in folders]  # an absolute name stays as it is
         path = Path(os.path.realpath(next((path for path in candidates if path.exists()), candidates[0])))
-        if _is_inside(path, folders):
-            return path
+        for folder in filter(path.is_relative_to, folders):
+            if not any(part.startswith(".") for part in path.relative_to(folder).parts):
+                return path
     below = ", ".join(map(printable_path, folders))
     raise DataError(f"{name} is not allowed.", hint=f"Only visible files below {below} may be memorised.")
-
-
-def _is_inside(path: Path, folders: Sequence[Path]) -> bool:
-    real = Path(os.path.realpath(path))
-    return any(
-        real.is_relative_to(folder) and not any(part.startswith(".") for part in real.relative_to(folder).parts)
-        for folder in folders
-    )
 
 
 class _Messages(io.BufferedReader):
@@ -225,8 +218,8 @@ class MemoryServer:
         have since been changed or deleted are still quoted if the bank keeps their text."""
 
         def work() -> AskResult:
-            selection: Any = {"since": since, "as_of": as_of, "half_life": half_life, "only": only, "exclude": exclude}
-            options = ask_options(**selection, sources=sources, min_confidence=min_confidence)
+            how = {"sources": sources, "min_confidence": min_confidence}
+            options = ask_options(since=since, as_of=as_of, half_life=half_life, only=only, exclude=exclude, **how)
             (answer,) = self._banks().ask([question], options)
             confidence = answer.confidence
             return AskResult(
@@ -255,13 +248,10 @@ class MemoryServer:
         Works for deleted files too if the bank keeps their text."""
 
         def work() -> SearchResult:
-            selection: Any = {"since": since, "as_of": as_of, "half_life": half_life, "only": only, "exclude": exclude}
-            (sources,) = self._banks().search([query], ask_options(**selection), top=top)
-            return SearchResult(
-                passages=[
-                    _quotation(source, text=source.passage, words=shared_words(query, source)) for source in sources
-                ]
-            )
+            options = ask_options(since=since, as_of=as_of, half_life=half_life, only=only, exclude=exclude)
+            (sources,) = self._banks().search([query], options, top=top)
+            passages = [_quotation(each, text=each.passage, words=shared_words(query, each)) for each in sources]
+            return SearchResult(passages=passages)
 
         return await self._run(work)
 
@@ -291,8 +281,7 @@ class MemoryServer:
         self, walked: WalkResult, report: Callable[[int, int, str], None], stop: threading.Event
     ) -> IngestResult:
         skipped: list[Skipped | FileSkipped] = list(walked.skipped)
-        lost = list[Skipped]()
-        total = done = 0
+        lost, total, done = list[Skipped](), 0, 0
         for event in self._service.memory.add(walked.files, stop=stop, follow_links=False):
             if isinstance(event, IngestStarted):
                 total = event.size
@@ -360,8 +349,6 @@ class MemoryServer:
         """The memory, if all its banks exist."""
         for path in self._service.memory.paths:
             if not path.exists():
-                raise BankError(
-                    f"Nothing has been memorised yet: there is no bank at {path}.",
-                    hint="Memorise files with the `ingest` tool or with `mbc ingest FOLDER`.",
-                )
+                hint = "Memorise files with the `ingest` tool or with `mbc ingest FOLDER`."
+                raise BankError(f"Nothing has been memorised yet: there is no bank at {path}.", hint=hint)
         return self._service.memory

@@ -43,12 +43,11 @@ class LocalModel:
         return self.name if self.place in ("package", "yours") else str(self.folder)
 
     def to_json(self) -> dict[str, Any]:
-        nothing = {"base": None, "encoders": None, "codes": None}
         return {
             "model": self.name,
             "path": str(self.folder),
             "place": self.place,
-            **(components(self.config.settings) if self.config else nothing),
+            **(components(self.config.settings) if self.config else dict.fromkeys(("base", "encoders", "codes"))),
             "reads_text": self.config is not None and self.config.reads_text,
             "problem": self.problem,
             "size": self.size,
@@ -110,13 +109,10 @@ def find_preset(name: str) -> "Config | None":
 def model_not_found(name: str, runs: Path) -> ModelError:
     run = resolve_name(name, runs)
     if run in runs_in(run.parent):
-        return ModelError(
-            f"The run {name} has no model yet.", hint=f"`mbc runs show {shlex.quote(name)}` shows its progress."
-        )
-    return ModelError(
-        f"There is no model, run or preset {name!r}.",
-        hint=f"`mbc models list` shows the available models. Presets: {', '.join(preset_names())}.",
-    )
+        hint = f"`mbc runs show {shlex.quote(name)}` shows its progress."
+        return ModelError(f"The run {name} has no model yet.", hint=hint)
+    hint = f"`mbc models list` shows the available models. Presets: {', '.join(preset_names())}."
+    return ModelError(f"There is no model, run or preset {name!r}.", hint=hint)
 
 
 def read_model(name: str, folder: Path, place: Place) -> LocalModel:
@@ -139,10 +135,9 @@ def read_model(name: str, folder: Path, place: Place) -> LocalModel:
 
 
 def _folders_in(folder: Path) -> list[Path]:
-    try:
+    with suppress(OSError):
         return sorted(entry for entry in folder.iterdir() if entry.name[0] != "." and entry.is_dir())
-    except OSError:
-        return []
+    return []
 
 
 @dataclass(frozen=True)

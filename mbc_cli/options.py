@@ -15,6 +15,7 @@ from mbc_cli.render.terminal import notes
 from mbc_cli.text import sanitise
 from mbc_engine.answer import AskOptions
 from mbc_engine.errors import ConfigError
+from mbc_engine.machine import usable_cores
 from mbc_engine.names import MINIMUM_NUMBERS, READ_MODES, own_runs, parse_read_mode, preset_names
 from mbc_engine.runs import CONFIG
 
@@ -26,28 +27,22 @@ def complete_models(ctx: typer.Context, incomplete: str) -> Completions:
 
     labels = {"package": "the embedded model", "yours": "", "run": "a training run"}
     models = model_folders(_runs_folder(ctx))
-    return _matching_prefix(
-        {str(folder.parent) if place == "run" else name: labels[place] for name, folder, place in models}, incomplete
-    )
+    offered = {str(folder.parent) if place == "run" else name: labels[place] for name, folder, place in models}
+    return _matching_prefix(offered, incomplete)
 
 
 def complete_models_and_presets(ctx: typer.Context, incomplete: str) -> Completions:
     """If a model and a preset share a name, the model wins."""
-    return sorted(
-        (dict.fromkeys(dict(complete_presets(incomplete)), "a preset") | dict(complete_models(ctx, incomplete))).items()
-    )
+    presets = dict.fromkeys(dict(complete_presets(incomplete)), "a preset")
+    return sorted((presets | dict(complete_models(ctx, incomplete))).items())
 
 
 def complete_runs(ctx: typer.Context, incomplete: str) -> Completions:
-    return _matching_prefix({path.parent.name: "" for path in _runs_folder(ctx).glob(f"*/{CONFIG}")}, incomplete)
+    return _matching_prefix((path.parent.name for path in _runs_folder(ctx).glob(f"*/{CONFIG}")), incomplete)
 
 
 def completer(names: Callable[[], Iterable[str] | dict[str, str]]) -> Callable[[str], Completions]:
-    def complete(incomplete: str) -> Completions:
-        offered = names()
-        return _matching_prefix(offered if isinstance(offered, dict) else dict.fromkeys(offered, ""), incomplete)
-
-    return complete
+    return lambda incomplete: _matching_prefix(names(), incomplete)
 
 
 complete_presets = completer(preset_names)
@@ -67,9 +62,10 @@ def complete_config_keys(ctx: typer.Context, incomplete: str) -> Completions:
     return _matching_prefix(offered, incomplete)
 
 
-def _matching_prefix(offered: dict[str, str], incomplete: str) -> Completions:
-    fitting = ((name, label) for name, label in sorted(offered.items()) if name.startswith(incomplete))
-    return [(name, label) for name, label in fitting if name[:1] != "." and sanitise(name) == name]
+def _matching_prefix(offered: Iterable[str] | dict[str, str], incomplete: str) -> Completions:
+    labels = offered if isinstance(offered, dict) else dict.fromkeys(offered, "")
+    fitting = (name for name in sorted(labels) if name.startswith(incomplete))
+    return [(name, labels[name]) for name in fitting if name[:1] != "." and sanitise(name) == name]
 
 
 def _runs_folder(ctx: typer.Context) -> Path:
@@ -80,11 +76,7 @@ def option(text: str, *names: str, panel: str | None = None, completion: Any = N
     return typer.Option(*names, help=text, rich_help_panel=panel, autocompletion=completion, **how)
 
 
-_BANK: Final[dict[str, Any]] = {
-    "envvar": "MBC_BANK",
-    "show_default": "memory.mbc in your data folder",
-    "metavar": "FILE",
-}
+_bank = partial(option, envvar="MBC_BANK", show_default="memory.mbc in your data folder", metavar="FILE")
 _SEVERAL = "The bank file, or MACHINE:/FILE on a Ray cluster; repeat it to read several banks as one."
 _WEIGHT = "Relative weight of a bank's documents; give one for each --bank, in the same order."
 _MODEL = "Name or folder of a model or training run."
@@ -128,51 +120,19 @@ def _parse_confidence(typed: str) -> float:
 
 
 BankOption = Annotated[
-    Path, option("The bank file.", "--bank", default_factory=default_bank, callback=_require_one_bank, **_BANK)
+    Path, _bank("The bank file.", "--bank", default_factory=default_bank, callback=_require_one_bank)
 ]
-BanksOption = Annotated[list[Path], option(_SEVERAL, "--bank", default_factory=lambda: [default_bank()], **_BANK)]
+BanksOption = Annotated[list[Path], _bank(_SEVERAL, "--bank", default_factory=lambda: [default_bank()])]
 WeightsOption = Annotated[list[float] | None, option(_WEIGHT, "--weight", metavar="NUMBER", show_default="1 each")]
-ModelOption = Annotated[
-    str,
-    option(
-        _MODEL,
-        "--model",
-        envvar="MBC_MODEL",
-        default_factory=lambda: DEFAULT_MODEL,
-        show_default=DEFAULT_MODEL,
-        metavar="NAME",
-        completion=complete_models,
-    ),
-]
-DeviceOption = Annotated[
-    str | None,
-    option(
-        _DEVICE, "--device", envvar="MBC_DEVICE", metavar="NAME", show_default="cpu for mini, else cuda if available"
-    ),
-]
+_model = partial(option, envvar="MBC_MODEL", show_default=DEFAULT_MODEL, metavar="NAME", completion=complete_models)
+ModelOption = Annotated[str, _model(_MODEL, "--model", default_factory=lambda: DEFAULT_MODEL)]
+_device = partial(option, envvar="MBC_DEVICE", show_default="cpu for mini, else cuda if available", metavar="NAME")
+DeviceOption = Annotated[str | None, _device(_DEVICE, "--device")]
 ThreadsOption = Annotated[int | None, option("CPU threads to use.", "--threads", min=1)]
-RunsOption = Annotated[
-    Path,
-    option(
-        "The folder of training runs.",
-        "--runs",
-        envvar="MBC_RUNS",
-        default_factory=own_runs,
-        show_default="runs in your data folder",
-        metavar="FOLDER",
-    ),
-]
-ReadOption = Annotated[
-    str | None,
-    option(
-        _READ,
-        "--read",
-        metavar="NAME[:N]",
-        show_default="the model's default",
-        completion=complete_reads,
-        callback=_validate_read_mode,
-    ),
-]
+_runs = partial(option, envvar="MBC_RUNS", show_default="runs in your data folder", metavar="FOLDER")
+RunsOption = Annotated[Path, _runs("The folder of training runs.", "--runs", default_factory=own_runs)]
+_read = partial(option, show_default="the model's default", metavar="NAME[:N]", completion=complete_reads)
+ReadOption = Annotated[str | None, _read(_READ, "--read", callback=_validate_read_mode)]
 _LLM = (
     "The language model that writes answers from the passages found, and cites them: ollama/MODEL, URL#MODEL of a server "
     "that speaks OpenAI's protocol, or a hub id or folder."
@@ -181,16 +141,9 @@ LanguageModelOption = Annotated[
     str | None, option(_LLM, "--llm", envvar="MBC_LLM", metavar="NAME", show_default="none: answers are quoted")
 ]
 JsonOption = Annotated[bool, option("Print JSON on stdout.", "--json", panel=COMMON_PANEL)]
-WorkersOption = Annotated[
-    int | None,
-    option(
-        "Number of processes that read files; 0 reads them in the main process.",
-        "--workers",
-        min=0,
-        show_default="cores - 1, at least 1",
-    ),
-]
-
+_WORKERS = "Number of processes that read files; 0 reads them in the main process."
+_workers = partial(option, show_default="cores - 1, at least 1", min=0)
+WorkersOption = Annotated[int, _workers(_WORKERS, "--workers", default_factory=lambda: max(1, usable_cores() - 1))]
 
 _select = partial(option, panel="Select and weight documents")
 _SINCE = "Only documents from this date on: 2024-05-31, 2024-05 or 2024."
@@ -204,7 +157,6 @@ _ONLY = (
     "root), ./ or ~; can be repeated."
 )
 _EXCLUDE = "Leave out documents whose path matches this pattern; can be repeated."
-_TRAINED: Final = "Models you train"
 _CONFIDENCE = (
     "Give no answer below this confidence, such as 0.9 or 90%; 0 always answers. For mini, confidence is the probability "
     "that the answer is right; for a calibrated model that you train, that the bank holds an answer."
@@ -228,12 +180,11 @@ _SEARCH_OPTIONS: Final[dict[str, Any]] = {
 _ANSWER_OPTIONS: Final[dict[str, Any]] = {
     "sources": Annotated[int, option("How many source documents to list.", min=0)],
     "min_confidence": Annotated[
-        float | None,
-        option(_CONFIDENCE, parser=_parse_confidence, metavar="P", show_default="the model's default"),
+        float | None, option(_CONFIDENCE, parser=_parse_confidence, metavar="P", show_default="the model's default")
     ],
     "write": Annotated[bool, option(_WRITE, "--write")],
     "llm": LanguageModelOption,
-    "beams": Annotated[int, option(_BEAMS, panel=_TRAINED, min=1)],
+    "beams": Annotated[int, option(_BEAMS, panel="Models you train", min=1)],
     "max_tokens": Annotated[int | None, option(_MAX_TOKENS, min=1, show_default="16; 48 with --write, 256 with --llm")],
 }
 _DEFAULTS: Final = {

@@ -8,13 +8,13 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 from types import FrameType
-from typing import Any, Final, Literal, TextIO, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Final, Literal, TextIO, get_args, get_origin
 
 import typer
 from rich.text import Text
@@ -26,10 +26,13 @@ from mbc_cli.text import format_duration, sanitise
 from mbc_engine.errors import BankError, ConfigError, MBCError
 from mbc_engine.machine import is_launched
 
+if TYPE_CHECKING:
+    from mbc_cli.render.progress import ProgressView
+
 COMMON_PANEL: Final = "Common options"
-USAGE, UNEXPECTED = 2, 1
-# Exit code a shell reports after SIGPIPE: nobody reads the output any more, as after `| head`.
-BROKEN_PIPE: Final = 141
+_UNEXPECTED, _USAGE = 1, 2
+# Exit codes a shell reports after SIGINT, and after SIGPIPE: nobody reads the output any more, as after `| head`.
+INTERRUPTED, _BROKEN_PIPE = 130, 141
 _OUTPUT_ERRORS: Final = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT)
 _SHARED: Final = ("quiet", "verbose", "debug")
 _WITHOUT_CONFIG: Final = frozenset({"doctor", "config"})
@@ -49,11 +52,7 @@ def config_error(ctx: typer.Context) -> ConfigError | None:
 
 
 def is_from_command_line(ctx: typer.Context, name: str) -> bool:
-    return _origin(ctx, name) == "commandline"
-
-
-def is_default(ctx: typer.Context, name: str) -> bool:
-    return _origin(ctx, name) == "default"
+    return origin_of(ctx, name) == "commandline"
 
 
 def _set_metavar(param: Any) -> None:
@@ -62,8 +61,8 @@ def _set_metavar(param: Any) -> None:
         param.display_type_rich = lambda **_: None  # type: ignore[method-assign]
     elif param.is_flag:
         param.metavar = ""
-    elif param.metavar is None and param.type_descriptor.annotation in (int, float):
-        param.metavar = "N" if param.type_descriptor.annotation is int else "X"
+    elif param.metavar is None:
+        param.metavar = {int: "N", float: "X"}.get(param.type_descriptor.annotation)
 
 
 def _at_home(value: Any) -> Any:
@@ -81,18 +80,18 @@ class _Coercion:
         (kind,) = get_args(kind) if is_list else (kind,)
         if value is None:
             return () if is_list else None
+
+        def is_of_kind(value: Any) -> bool:
+            if kind is Path:
+                return isinstance(value, str | Path)
+            return value in get_args(kind) if get_origin(kind) is Literal else type(value) is kind
+
         values = value if is_list else [value]
         is_parsed = param.type_descriptor.parameter_info.parser is not None
-        if is_parsed or isinstance(values, str) or not all(_is_of(kind, each) for each in values):
+        if is_parsed or isinstance(values, str) or not all(map(is_of_kind, values)):
             return type(param).get_runtime_param(param).coerce(value, param=param, ctx=ctx)
         values = [Path(each) if kind is Path else each for each in values]
         return values if is_list else values[0]
-
-
-def _is_of(kind: Any, value: Any) -> bool:
-    if kind is Path:
-        return isinstance(value, str | Path)
-    return value in get_args(kind) if get_origin(kind) is Literal else type(value) is kind
 
 
 def _adapted(params: list[Any]) -> list[Any]:
@@ -165,29 +164,12 @@ class Command(_CommandMixin, TyperCommand):  # type: ignore[override]
 
 
 # What people type for commands that have another name.
+_FOR_BANKS: Final = {"ls": "bank list", **dict.fromkeys(("rm", "delete", "forget"), "bank remove")}
 _OTHER_NAMES: Final = {
-    "mbc": {
-        "add": "ingest",
-        "index": "ingest",
-        "find": "search",
-        "help": "--help",
-        "version": "--version",
-        **dict.fromkeys(("remove", "rm", "delete", "forget"), "bank remove"),
-        "list": "bank list",
-        "ls": "bank list",
-        "info": "bank info",
-        "show": "bank show",
-        "export": "bank export",
-        "undo": "bank undo",
-    },
-    "mbc bank": {
-        **dict.fromkeys(("rm", "delete", "forget"), "bank remove"),
-        "ls": "bank list",
-        "add": "ingest",
-        "search": "search",
-        "ask": "ask",
-        "help": "bank --help",
-    },
+    "mbc": {"add": "ingest", "index": "ingest", "find": "search", "help": "--help", "version": "--version"}
+    | {name: f"bank {name}" for name in ("remove", "list", "info", "show", "export", "undo")}
+    | _FOR_BANKS,
+    "mbc bank": {"add": "ingest", "search": "search", "ask": "ask", "help": "bank --help", **_FOR_BANKS},
 }
 
 
@@ -207,10 +189,8 @@ class Group(_CommandMixin, TyperGroup):  # type: ignore[override]
                 return super().invoke(ctx)
         for param in self.params if named[0] in self.commands else ():
             if param.expose_value and is_from_command_line(ctx, param.name):
-                raise ConfigError(
-                    f"{param.opts[0]} does not apply to {named[0]}.",
-                    hint=f"Options go after `{ctx.command_path} {named[0]}`.",
-                )
+                hint = f"Options go after `{ctx.command_path} {named[0]}`."
+                raise ConfigError(f"{param.opts[0]} does not apply to {named[0]}.", hint=hint)
         return super().invoke(ctx)
 
 
@@ -252,12 +232,14 @@ def _running(ctx: typer.Context) -> Iterator[None]:
 def _print_origins(ctx: typer.Context) -> None:
     path = config_path()
     print_verbose(f"config file: {path}{'' if os.path.exists(path) else ' (does not exist)'}")
-    for origin in ("environment", "config"):
+    for origin, how in (
+        ("environment", "from the environment"),
+        ("config", "from the config"),
+        ("default", "by default"),
+    ):
         for option, value in _options_from(ctx, origin):
-            print_verbose(f"from the {origin}: {option} {value}")
-    for option, value in _options_from(ctx, "default"):
-        if option in _USER_SPECIFIC_OPTIONS:
-            print_verbose(f"by default: {option} {value}")
+            if origin != "default" or option in _USER_SPECIFIC_OPTIONS:
+                print_verbose(f"{how}: {option} {value}")
 
 
 @contextmanager
@@ -278,7 +260,6 @@ def _errors_reported(ctx: typer.Context | None) -> Iterator[None]:
 
 
 def _report_error(error: BaseException, ctx: typer.Context | None) -> int:
-    is_debugged = ctx is not None and "mbc.debug" in ctx.meta
     match error:
         case typer.TyperException():
             return _report_usage_error(error)
@@ -290,47 +271,44 @@ def _report_error(error: BaseException, ctx: typer.Context | None) -> int:
             return INTERRUPTED
         case OSError() if error.errno in _OUTPUT_ERRORS:
             return _report_output_error(error)
-    if is_debugged:
+    if is_debugged := ctx is not None and "mbc.debug" in ctx.meta:
         traceback.print_exc()
     if isinstance(error, MBCError):
         _report(f"Error: {error.message}", *_hints(error, ctx))
         return error.exit_code
     hints = [] if is_debugged else ["Run the command again with --debug for a traceback."]
     _report(f"Unexpected error: {type(error).__name__}: {error}", *hints)
-    return UNEXPECTED
+    return _UNEXPECTED
 
 
 def _report_output_error(error: OSError) -> int:
     _discard(sys.stdout)
     if error.errno == errno.EPIPE:
-        return BROKEN_PIPE
+        return _BROKEN_PIPE
     _report(f"Error: The output cannot be written: {(error.strerror or str(error)).lower()}.", "Free some disk space.")
-    return UNEXPECTED
+    return _UNEXPECTED
 
 
 _NO_NUMBER: Final = re.compile(r"Input should be a valid (integer|number), .*")
-_NUMBERS: Final = {
-    "integer": "it has to be a whole number, such as 5.",
-    "number": "it has to be a number, such as 0.5.",
-}
+_NUMBERS: Final = {"integer": "a whole number, such as 5", "number": "a number, such as 0.5"}
 
 
 def _report_usage_error(error: typer.TyperException) -> int:
     """Report a usage error; returns the exit code. Typer has already shown the help of a bare group."""
     message = error.format_message().replace(": Value error, ", ": ")  # Typer adds this for a Literal
-    message = _NO_NUMBER.sub(lambda match: _NUMBERS[match[1]], message)
+    message = _NO_NUMBER.sub(lambda match: f"it has to be {_NUMBERS[match[1]]}.", message)
     if not message:
         return 0
     ctx, param = getattr(error, "ctx", None), getattr(error, "param", None)
-    if ctx is not None and param is not None and _origin(ctx, param.name) == "config":
+    if ctx is not None and param is not None and origin_of(ctx, param.name) == "config":
         message = f"{config_path()}: {message}"
-    hints = []
-    if ctx is not None:
+    if ctx is None:
+        _report(f"Error: {message}")
+    else:
         _, _, examples = (ctx.command.help or "").partition("Examples:\n")
         example = f", for example: {examples.splitlines()[0].strip()}" if examples else "."
-        hints.append(f"See `{ctx.command_path} --help`{example}")
-    _report(f"Error: {message}", *hints)
-    return USAGE
+        _report(f"Error: {message}", f"See `{ctx.command_path} --help`{example}")
+    return _USAGE
 
 
 def _hints(error: MBCError, root: typer.Context | None) -> Iterator[str]:
@@ -344,7 +322,7 @@ def _hints(error: MBCError, root: typer.Context | None) -> Iterator[str]:
             yield f"{config_path()} sets {option} {value}."
 
 
-def _origin(ctx: typer.Context, name: str) -> str:
+def origin_of(ctx: typer.Context, name: str) -> str:
     source = ctx.get_parameter_source(name)
     return "default" if source is None else source.name.lower().replace("default_map", "config")
 
@@ -353,7 +331,7 @@ def _options_from(ctx: typer.Context, origin: str) -> Iterator[tuple[str, Any]]:
     """Options whose values come from `origin`, as (long name, value), one pair per value."""
     for param in ctx.command.params:
         value = ctx.params.get(param.name)
-        if value is not None and _origin(ctx, param.name) == origin:
+        if value is not None and origin_of(ctx, param.name) == origin:
             name = max(param.opts, key=len)
             yield from ((name, each) for each in (value if isinstance(value, list) else [value]))
 
@@ -373,10 +351,6 @@ def _discard(stream: TextIO) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
-# Exit code a shell reports after SIGINT.
-INTERRUPTED: Final = 130
-
-
 @contextmanager
 def interrupt_message(text: str) -> Iterator[None]:
     """Within the block, SIGINT ends the command at once; `text` tells the user what is kept and how to continue."""
@@ -387,10 +361,10 @@ def interrupt_message(text: str) -> Iterator[None]:
 
 
 @contextmanager
-def stop_on_interrupt(on_stop: Callable[[], None]) -> Iterator[threading.Event]:
-    """Within the block, the first SIGINT sets the yielded event and calls `on_stop`; a second raises KeyboardInterrupt.
+def stop_on_interrupt(view: "ProgressView | None" = None, text: str = "") -> Iterator[threading.Event]:
+    """Within the block, the first SIGINT sets the yielded event and announces `text`; a second raises KeyboardInterrupt.
 
-    `on_stop` runs in another thread: a signal handler must not print, as it may have interrupted a print.
+    It is announced by another thread: a signal handler must not print, as it may have interrupted a print.
     """
     stop, awake = threading.Event(), threading.Event()
 
@@ -403,8 +377,8 @@ def stop_on_interrupt(on_stop: Callable[[], None]) -> Iterator[threading.Event]:
 
     def watch() -> None:
         awake.wait()
-        if stop.is_set():
-            on_stop()
+        if stop.is_set() and view is not None:
+            view.announce(text)
 
     watcher = threading.Thread(target=watch, daemon=True)
     watcher.start()
@@ -415,3 +389,9 @@ def stop_on_interrupt(on_stop: Callable[[], None]) -> Iterator[threading.Event]:
         signal.signal(signal.SIGINT, before)
         awake.set()
         watcher.join(timeout=1)
+
+
+def stopped(view: "ProgressView", hint: str) -> typer.Exit:
+    """What ends a command whose work was stopped; announces it with a hint how to continue."""
+    view.announce(f"Stopped. {hint}")
+    return typer.Exit(INTERRUPTED)

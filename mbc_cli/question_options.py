@@ -46,18 +46,15 @@ def _day(option: str, typed: str, *, is_last: bool) -> date:
         if match:
             year, month = int(match[1]), int(match[2] or (12 if is_last else 1))
             return date(year, month, int(match[3] or (monthrange(year, month)[1] if is_last else 1)))
-    raise ConfigError(
-        f"{option} {typed!r} is not a date.", hint="Write dates as 2024-05-31; 2024-05 is a month, 2024 a year."
-    )
+    hint = "Write dates as 2024-05-31; 2024-05 is a month, 2024 a year."
+    raise ConfigError(f"{option} {typed!r} is not a date.", hint=hint)
 
 
 def _days(typed: str) -> float:
     match = _TIME.fullmatch(typed.strip())
     if match is None:
-        raise ConfigError(
-            f"--half-life {typed!r} is not a period.",
-            hint="Write periods as 30d, 4w, 6m or 1y; a number alone means days.",
-        )
+        hint = "Write periods as 30d, 4w, 6m or 1y; a number alone means days."
+        raise ConfigError(f"--half-life {typed!r} is not a period.", hint=hint)
     return float(match[1]) * _DAYS[match[2]]
 
 

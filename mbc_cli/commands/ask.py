@@ -125,12 +125,7 @@ def _read_batches(file: Path | None) -> "tuple[Iterable[Sequence[Question]], int
 
 
 def _answer_all(
-    memory: "Memory",
-    options: AskOptions,
-    groups: "Iterable[Sequence[Question]]",
-    total: int | None,
-    *,
-    as_json: bool,
+    memory: "Memory", options: AskOptions, groups: "Iterable[Sequence[Question]]", total: int | None, *, as_json: bool
 ) -> None:
     began, answered = time.perf_counter(), 0
     with ProgressView(is_shown=total is not None or not sys.stdin.isatty()) as view:
@@ -138,8 +133,7 @@ def _answer_all(
             answers = memory.ask([question.text for question in batch], options)
             for question, answer in zip(batch, answers, strict=True):
                 if as_json:
-                    row = answer_json(answer, memory.paths, memory.loading)
-                    print_json_lines([{"id": question.id, **row}])
+                    print_json_lines([{"id": question.id, **answer_json(answer, memory.paths, memory.loading)}])
                 else:
                     out.print(Text(f"? {sanitise(answer.question)}", "cyan"))
                     show_answer(answer, with_bank=len(memory.paths) > 1)
@@ -234,10 +228,8 @@ def ask_and_show(memory: "Memory", options: AskOptions, question: str, previous:
 def _run_command(command: str, memory: "Memory", last: Answer | None) -> None:
     sources = last.sources if last is not None else ()
     match command:
-        case "/sources" if last is None:
-            notes.print("There is no answer yet.")
         case "/sources" if not sources:
-            notes.print("The last answer has no sources.")
+            notes.print("There is no answer yet." if last is None else "The last answer has no sources.")
         case "/sources":
             for number, source in enumerate(sources, 1):
                 lines = (source.passage or "(the text is not available)").splitlines()

@@ -1,26 +1,30 @@
-"""`mbc bank info`, `list`, `show`, `verify`, `remove` and `undo`: inspect a bank, check it, and remove documents."""
+"""`mbc bank`: inspect a bank and check it, remove documents, copy and convert what it holds."""
 
+import hashlib
 import os
 import re
+import sys
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
-from dataclasses import asdict, replace
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import asdict, astuple
 from difflib import get_close_matches
+from operator import sub
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 from rich.text import Text
 
 import mbc_engine
 from mbc_cli.config import activity_log
-from mbc_cli.options import BankOption, JsonOption, option
-from mbc_cli.program import interrupt_message
-from mbc_cli.render.bank import content_summary, documents_json, print_info_json, show_documents, show_info, show_list
+from mbc_cli.options import BankOption, DeviceOption, JsonOption, ModelOption, WorkersOption, option
+from mbc_cli.program import interrupt_message, stop_on_interrupt, stopped
+from mbc_cli.render import bank as render
 from mbc_cli.render.progress import ProgressView
-from mbc_cli.render.terminal import notes, out, print_facts, print_json
-from mbc_cli.text import display_path, pluralise, sanitise
-from mbc_engine.errors import BankError, ConfigError
+from mbc_cli.render.terminal import notes, out, print_facts, print_json, status_spinner
+from mbc_cli.text import display_path, format_size, pluralise, sanitise
+from mbc_engine.atomic_write import atomic_write
+from mbc_engine.errors import BankError, ConfigError, DataError
 from mbc_engine.events import BankVerified, DamageFound, Progressed
 from mbc_engine.sources import text_model
 from mbc_engine.text import printable_path
@@ -29,11 +33,16 @@ if TYPE_CHECKING:
     from mbc_engine.bank import BankTotals, MemoryBank, StoredDocument
     from mbc_engine.bank.exchange import Proof
 
+_STANDARD: Final = Path("-")
+# Far longer than any exported line; an endless line would exhaust memory.
+_MAX_LINE_BYTES: Final = 1 << 28
 _NAMED: Final = 5
 _DIGEST: Final = re.compile("[0-9a-fA-F]{6,64}")
 # A file, the `.mbcignore` that excludes it, and the pattern added there; None if it was excluded already.
 _Rule = tuple[Path, Path, str | None]
 _Names = set[tuple[str, str]]
+_CODEC = "Also recode all texts: with the language model (lm, smaller) or with zstd (faster to read)."
+_DEEP = "Also decode the texts that are compressed with the language model; slow."
 
 
 def info(*, bank: BankOption, json: JsonOption = False) -> None:
@@ -44,7 +53,7 @@ def info(*, bank: BankOption, json: JsonOption = False) -> None:
       mbc bank info --bank work.mbc --json
     """
     with mbc_engine.MemoryBank.open(bank, read_only=True) as memory, memory.snapshot():
-        (print_info_json if json else show_info)(memory)
+        (render.print_info_json if json else render.show_info)(memory)
 
 
 def list_documents(*, bank: BankOption, json: JsonOption = False) -> None:
@@ -59,7 +68,7 @@ def list_documents(*, bank: BankOption, json: JsonOption = False) -> None:
       mbc bank list --json | jq -r .digest
     """
     with mbc_engine.MemoryBank.open(bank, read_only=True) as memory:
-        show_list(memory.documents(), as_json=json)
+        render.show_list(memory.documents(), as_json=json)
 
 
 def show(
@@ -85,17 +94,15 @@ def show(
     with mbc_engine.MemoryBank.open(bank, read_only=True) as memory:
         documents = _documents(memory, source)
         if json:
-            documents_json(documents, memory)
+            render.documents_json(documents, memory)
         else:
-            show_documents(documents, memory, with_codes=codes)
+            render.show_documents(documents, memory, with_codes=codes)
 
 
 def verify(
     *,
     bank: BankOption,
-    deep: Annotated[
-        bool, option("Also decode the texts that are compressed with the language model; slow.", "--deep")
-    ] = False,
+    deep: Annotated[bool, option(_DEEP, "--deep")] = False,
     json: JsonOption = False,
 ) -> None:
     """Check a bank for corruption. The exit code is 5 if there is any.
@@ -108,23 +115,20 @@ def verify(
     from mbc_engine.bank.database import damaged
     from mbc_engine.bank.verification import verify as check
 
-    damages, done = list[DamageFound](), None
+    damages = list[DamageFound]()
     with ProgressView() as view:
-        for event in check(bank, text_model if deep else None):
-            match event:
-                case Progressed():
-                    name = "Decoding texts" if event.work == "decode texts" else "Verifying blocks"
-                    view.bar(name, event.total, completed=event.done)
-                case DamageFound():
-                    damages.append(event)
-                    if not json:
-                        out.print(Text(sanitise(f"{event.where}: {event.what}"), "red"))
-                case BankVerified():
-                    done = event
-    assert done is not None, "it is the last event"
+        for done in check(bank, text_model if deep else None):
+            if isinstance(done, Progressed):
+                name = "Decoding texts" if done.work == "decode texts" else "Verifying blocks"
+                view.bar(name, done.total, completed=done.done)
+            elif isinstance(done, DamageFound):
+                damages.append(done)
+                if not json:
+                    out.print(Text(sanitise(f"{done.where}: {done.what}"), "red"))
+    assert isinstance(done, BankVerified), "it is the last event"
     if json:
         counts = {"documents": done.documents, "chunks": done.chunks}
-        print_json({"path": str(bank), "ok": not done.damages, **counts, "findings": damages})
+        print_json({"path": bank, "ok": not done.damages, **counts, "findings": damages})
     elif not done.damages:
         holds = f"{pluralise(done.documents, 'document')}, {pluralise(done.chunks, 'chunk')}"
         out.print(sanitise(f"{bank} is intact: {holds}."))
@@ -175,27 +179,27 @@ def remove(
     rules = [(path, *ignore_path(path)) for path in files] if ignore else []
     gone = _difference(before, after)
     if json:
-        result = {
-            "removed": gone,
-            "bank": {"path": memory.name, **asdict(after)},
-            "ignored": [{"path": path, "file": file, "added": added} for path, file, added in rules],
-            "proof": proof and {**asdict(proof), "holds": proof.holds},
-        }
-        print_json(result)
+        print_json(
+            {
+                "removed": gone,
+                "bank": {"path": memory.name, **asdict(after)},
+                "ignored": [{"path": path, "file": file, "added": added} for path, file, added in rules],
+                "proof": proof and {**asdict(proof), "holds": proof.holds},
+            }
+        )
     else:
         _show_removal(gone, after, rules, proof)
         if (gone.documents or gone.origins) and not prove:
             notes.print("`mbc bank undo` restores it; `mbc bank compact` or --prove deletes what is kept for that.")
     if files and not ignore:
-        one, them = f"{display_path(files[0])} still exists", "it"
+        exist, them = f"{display_path(files[0])} still exists", "it"
         if len(files) > 1:
-            one, them = f"{len(files):,} files still exist", "them"
-        note = f"{one}: the next ingest of the folder will bring {them} back. Use --ignore to keep {them} out."
-        notes.print(Text(note))
+            exist, them = f"{len(files):,} files still exist", "them"
+        back = f"the next ingest of the folder will bring {them} back. Use --ignore to keep {them} out."
+        notes.print(Text(f"{exist}: {back}"))
     if proof and not proof.holds:
-        beside = [file for file in proof.files if file != bank.name]
         hint = "Close all other programs that use the bank, then run `mbc bank compact`."
-        if beside:
+        if beside := [file for file in proof.files if file != bank.name]:
             hint = f"Delete {', '.join(map(sanitise, beside))} in the bank's folder if it is not needed."
         raise BankError(f"Could not prove that no trace is left in {memory.name}.", hint=hint)
 
@@ -219,34 +223,23 @@ def undo(*, bank: BankOption, json: JsonOption = False) -> None:
     if json:
         print_json({"restored": restored, "bank": {"path": memory.name, **asdict(after)}})
     else:
-        out.print(f"Restored {_described(restored)}; the bank holds {content_summary(after)}.")
+        out.print(f"Restored {_described(restored)}; the bank holds {render.content_summary(after)}.")
 
 
 def _difference(more: "BankTotals", fewer: "BankTotals") -> "BankTotals":
-    counts = asdict(fewer)
-    return replace(more, **{name: count - counts[name] for name, count in asdict(more).items()})
-
-
-def _files(proof: "Proof") -> str:
-    return sanitise(", ".join(proof.files)) or "the file and those beside it"
+    return type(more)(*map(sub, astuple(more), astuple(fewer)))
 
 
 def _resolve_sources(bank: "MemoryBank", sources: list[str], *, ignore: bool) -> tuple[_Names, set[str], list[Path]]:
     """Names and digests to remove, and their files that still exist. With `ignore`, a file need not be in the bank."""
-    absent = [typed for typed in sources if ignore and os.path.isfile(typed) and not _names_of(bank, typed)]
-    names, typed_digests = _Names(), list[str]()
-    for typed in sources:
-        if matches := _names_of(bank, typed):
-            names.update(matches)
-        elif typed not in absent:
-            typed_digests.append(typed)
-    digests = set[str]()
-    for typed, like in _digests(bank, typed_digests).items():
+    found = {typed: _names_of(bank, typed) for typed in sources}
+    unknown = [typed for typed in found if not found[typed]]
+    absent = [typed for typed in unknown if ignore and os.path.isfile(typed)]
+    names, digests = _Names().union(*found.values()), set[str]()
+    for typed, like in _digests(bank, [typed for typed in unknown if typed not in absent]).items():
         if len(like) > 1:
-            raise BankError(
-                f"The digests of {len(like):,} documents of {bank.name} begin with {typed}.",
-                hint="Give more digits; `mbc bank list --json` shows full digests.",
-            )
+            hint = "Give more digits; `mbc bank list --json` shows full digests."
+            raise BankError(f"The digests of {len(like):,} documents of {bank.name} begin with {typed}.", hint=hint)
         digests.update(like)
     files = _files_of(bank, names, digests)
     if ignore and (partial := next((path for path, is_whole in files.items() if not is_whole), None)):
@@ -278,16 +271,13 @@ def _documents(bank: "MemoryBank", typed: str) -> "Iterator[StoredDocument]":
 
 def _names_of(bank: "MemoryBank", typed: str) -> list[tuple[str, str]]:
     text = printable_path(typed)
-    # A bank stores real paths; a typed relative path or symlink can mean the same file.
-    for source in (text, _real(text)):
-        if parts := bank.parts_of(source):
-            return [(source, part) for part in parts]
     # Paths and parts may both contain the separator.
-    for sign in re.finditer("#", text):
-        path, part = text[: sign.start()], text[sign.end() :]
+    divided = ((text[: sign.start()], text[sign.end() :]) for sign in re.finditer("#", text))
+    for path, wanted in ((text, None), *divided):
+        # A bank stores real paths; a typed relative path or symlink can mean the same file.
         for source in (path, _real(path)):
-            if part in bank.parts_of(source):
-                return [(source, part)]
+            if names := [(source, part) for part in bank.parts_of(source) if wanted in (None, part)]:
+                return names
     folder = _real(text).rstrip(os.sep) + os.sep
     return [origin[:2] for origin in bank.origins() if text and origin.source.startswith(folder)]
 
@@ -304,10 +294,8 @@ def _names_ending(bank: "MemoryBank", typed: str) -> list[tuple[str, str]]:
     names = [origin[:2] for origin in bank.origins() if f"\n{origin.source}\n{origin.name}\n".count(f"{end}\n")]
     sources = sorted({source for source, _ in names})
     if len(sources) > 1:
-        raise BankError(
-            f"The paths of {len(sources):,} files of {bank.name} end with {typed}.",
-            hint=f"Give more of one: {', '.join(sources[:_NAMED])}{', …' if len(sources) > _NAMED else ''}",
-        )
+        hint = f"Give more of one: {', '.join(sources[:_NAMED])}{', …' if len(sources) > _NAMED else ''}"
+        raise BankError(f"The paths of {len(sources):,} files of {bank.name} end with {typed}.", hint=hint)
     return names
 
 
@@ -339,21 +327,261 @@ def _described(changed: "BankTotals") -> str:
 
 
 def _show_removal(gone: "BankTotals", after: "BankTotals", rules: Sequence[_Rule], proof: "Proof | None") -> None:
-    out.print(f"Removed {_described(gone)}; the bank holds {content_summary(after)}.")
+    out.print(f"Removed {_described(gone)}; the bank holds {render.content_summary(after)}.")
     for path, file, added in rules:
         if added is None:
             out.print(Text(f"{display_path(file)} already leaves out {sanitise(path.name)}."))
         else:
             out.print(Text(f"Added {sanitise(added)} to {display_path(file)}."))
     if proof:
+        files = ", ".join(proof.files) or "the file and those beside it"
         print_facts(
-            [
-                ("never seen", f"{proof.never_seen}  export of a bank rebuilt from everything else, SHA-256"),
-                ("found", f"{proof.found}  export of this bank, SHA-256"),
-                (
-                    "traces",
-                    f"{proof.traces:,} of {pluralise(proof.removed, 'removed digest')} found in {_files(proof)}",
-                ),
-                ("proof", "passed" if proof.holds else "FAILED"),
-            ]
+            ("never seen", f"{proof.never_seen}  export of a bank rebuilt from everything else, SHA-256"),
+            ("found", f"{proof.found}  export of this bank, SHA-256"),
+            ("traces", f"{proof.traces:,} of {pluralise(proof.removed, 'removed digest')} found in {files}"),
+            ("proof", "passed" if proof.holds else "FAILED"),
         )
+
+
+def merge(
+    banks: Annotated[list[Path], typer.Argument(metavar="BANK", help="The banks to copy from.")],
+    *,
+    bank: BankOption,
+    json: JsonOption = False,
+) -> None:
+    """Copy other banks' documents into --bank, creating it if needed; on any error, none are copied.
+
+    All must belong to one model, and keep text if --bank does. Duplicate documents are stored once; where two banks
+    have read the same source, the later one wins. The other banks do not change.
+
+    Examples:
+      mbc bank merge shard-1.mbc shard-2.mbc --bank all.mbc
+    """
+    from mbc_engine.bank.exchange import merge as copy
+
+    total = done = 0
+    for path in banks:  # report a bank that cannot be opened before creating anything
+        with mbc_engine.MemoryBank.open(path, read_only=True) as other:
+            total += other.totals().documents
+    with interrupt_message("No bank was changed; run the same command to start over."), _target(bank, banks) as memory:
+        with ProgressView() as view, memory.changing():
+            for path in banks:
+                before = done
+                with mbc_engine.MemoryBank.open(path, read_only=True) as other:
+                    for event in copy(memory, other):
+                        assert isinstance(event, Progressed)
+                        done = before + event.done
+                        view.bar("Merging", total, completed=done)
+        memory.checkpoint()
+        render.print_bank_summary(memory, {} if json else None)
+
+
+@contextmanager
+def _target(path: Path, banks: list[Path]) -> "Iterator[mbc_engine.MemoryBank]":
+    """The bank to merge into; if missing, created like the first of `banks`, and deleted if an error leaves it empty."""
+    from mbc_engine.bank import MemoryBank, delete_if_unused
+    from mbc_engine.bank.database import bytes_at
+
+    is_new = not bytes_at(path)
+    if not is_new and any(other.samefile(path) for other in banks):
+        raise ConfigError(f"{path} cannot be merged into itself.", hint="Name the other banks only, or another --bank.")
+    with MemoryBank.open(banks[0], read_only=True) as first:
+        header = first.header
+    try:
+        with MemoryBank.open(path, create=header) as memory:
+            yield memory
+    except BaseException:
+        if is_new:
+            delete_if_unused(path)
+        raise
+
+
+def compact(
+    *,
+    bank: BankOption,
+    codec: Annotated[Literal["lm", "zstd"] | None, option(_CODEC, show_default="texts stay as they are")] = None,
+    json: JsonOption = False,
+) -> None:
+    """Free the disk space that removed documents left behind. What the bank holds does not change.
+
+    With --codec, texts are recoded first. After Ctrl-C, run the same command again to continue. The next `mbc ingest`
+    recodes texts with the language model again, unless it is given --codec zstd too.
+
+    Examples:
+      mbc bank compact
+      mbc bank compact --codec lm --bank work.mbc
+    """
+    with mbc_engine.MemoryBank.open(bank) as memory:
+        before = memory.sizes()
+        if codec:
+            _recode(memory, to_lm=codec == "lm")
+        with interrupt_message("The bank is intact."), status_spinner("Compacting"):
+            memory.compact()
+        after = memory.sizes()
+    if json:
+        print_json({"path": memory.name, "before": before, "after": after})
+    else:
+        out.print(f"{sanitise(memory.name)} now takes {format_size(after.file)}, {format_size(before.file)} before.")
+
+
+def _recode(bank: "mbc_engine.MemoryBank", *, to_lm: bool) -> None:
+    from mbc_cli.engine import unpack_language_model
+
+    if not bank.header.keeps_text:
+        raise ConfigError(f"{bank.name} keeps no text.", hint="Leave out --codec.")
+    if to_lm:
+        unpack_language_model()
+    saved = "Texts recoded so far are saved; run the same command again to continue."
+    with interrupt_message(saved), ProgressView() as view, stop_on_interrupt(view, "Stopping.") as stop:
+        for event in bank.recode_texts(text_model, to_lm=to_lm, stop=stop):
+            view.recoding_bar(event)
+        if stop.is_set():
+            raise stopped(view, saved)
+
+
+def reencode(
+    *,
+    bank: BankOption,
+    model: ModelOption,
+    drop_missing: Annotated[bool, option("Drop documents that can no longer be read.", "--drop-missing")] = False,
+    workers: WorkersOption,
+    device: DeviceOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Switch a bank to another model: its documents are read again and encoded with that model.
+
+    They are read from their files or, where these are gone, from the text the bank keeps. The old bank stays in use
+    until everything is done. After Ctrl-C, run the same command again to continue.
+
+    Examples:
+      mbc bank reencode --model runs/mine
+      mbc bank reencode --model runs/mine --bank work.mbc --drop-missing
+    """
+    from mbc_cli.engine import load_model
+    from mbc_cli.render.ingest import IngestProgress
+    from mbc_engine.bank.database import open_file
+
+    open_file(bank, read_only=True).close()  # report a mistyped path now, not after loading the model
+    loaded = load_model(model, device)
+    with (
+        interrupt_message(
+            "The bank is intact, either unchanged or re-encoded; run the same command again to continue."
+        ),
+        IngestProgress(str(bank), as_json=json, doing="Re-encoding", done="Re-encoded") as view,
+        stop_on_interrupt(view, view.stopping) as stop,
+    ):
+        try:
+            for event in mbc_engine.reencode(loaded, bank, drop_missing=drop_missing, workers=workers, stop=stop):
+                view.show(event)
+        except BankError:
+            view.show_skipped()
+            raise
+    if not view.is_complete:
+        raise stopped(view, "The bank is unchanged; run the same command again to continue.")
+    view.show_result()
+
+
+def export(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write; - is stdout.")] = _STANDARD,
+    *,
+    bank: BankOption,
+    force: Annotated[bool, option("Overwrite an existing file.", "--force")] = False,
+    json: JsonOption = False,
+) -> None:
+    """Export a bank as JSON Lines, from which `mbc bank import` rebuilds it.
+
+    Two banks with the same content export the same lines, whatever their history. On stdout there is nothing but the
+    export, with or without --json.
+
+    Examples:
+      mbc bank export | sha256sum
+      mbc bank export | xz > memory.jsonl.xz
+      mbc bank export memory.jsonl --bank work.mbc
+    """
+    from mbc_engine.bank.exchange import export as lines
+
+    is_stdout, digest = file == _STANDARD, hashlib.sha256()
+    with (
+        interrupt_message("The export is incomplete; run the same command to start over."),
+        mbc_engine.MemoryBank.open(bank, read_only=True) as memory,
+        memory.snapshot(),
+        _open_output(file, force=force) as target,
+        ProgressView(is_shown=not (is_stdout and out.is_terminal)) as view,
+    ):
+        totals = memory.totals()
+        view.bar("Exporting", totals.documents)
+        for line in lines(memory, text_model, lambda done: view.bar("Exporting", totals.documents, completed=done)):
+            digest.update(line)
+            target.write(line)
+    if is_stdout:
+        return
+    written, sha = file.stat().st_size, digest.hexdigest()
+    if json:
+        counts = {"documents": totals.documents, "chunks": totals.chunks}
+        print_json({"path": file, "size": written, **counts, "sha256": sha})
+    else:
+        described = f"{display_path(file)}, {format_size(written)}"
+        print_facts(("export", described), ("holds", render.content_summary(totals)), ("SHA-256", sha))
+
+
+def import_(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file that `mbc bank export` wrote; - is stdin.")],
+    *,
+    bank: BankOption,
+    json: JsonOption = False,
+) -> None:
+    """Import an export into a bank, creating the bank if needed; on any error, nothing is imported.
+
+    Examples:
+      mbc bank import memory.jsonl --bank work.mbc
+      xz -dc memory.jsonl.xz | mbc bank import -
+      ssh elsewhere mbc bank export | mbc bank import -
+    """
+    from mbc_engine.bank.exchange import import_lines
+
+    documents = 0
+    with (
+        interrupt_message("Nothing was imported; run the same command to start over."),
+        _open_input(file) as source,
+        ProgressView(in_bytes=True) as view,
+    ):
+        total = None if file == _STANDARD else file.stat().st_size
+        for event in import_lines(iter(lambda: source.readline(_MAX_LINE_BYTES), b""), bank):
+            assert isinstance(event, Progressed)
+            documents = event.done
+            position = 0 if total is None else source.tell()
+            view.bar("Importing", total, completed=position, note=pluralise(documents, "document"))
+    with mbc_engine.MemoryBank.open(bank, read_only=True) as memory, memory.snapshot():
+        render.print_bank_summary(memory, {"imported": documents} if json else None)
+
+
+@contextmanager
+def _open_input(path: Path) -> Iterator[Any]:
+    try:
+        with nullcontext(sys.stdin.buffer) if path == _STANDARD else path.open("rb") as file:
+            yield file
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {_reason(error)}.", hint="Check the path.") from error
+
+
+@contextmanager
+def _open_output(path: Path, *, force: bool) -> Iterator[Any]:
+    """A file to write, or stdout for `-`; the file appears, complete, only if the block succeeds."""
+    if path == _STANDARD:
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    try:
+        if path.exists() and not path.is_file():
+            raise ConfigError(f"{path} is not a file.", hint="Name a file, or - for stdout.")
+        if os.path.lexists(path) and not force:
+            raise ConfigError(f"There is already a file at {path}.", hint="Name another, or replace it with --force.")
+        with atomic_write(path) as file:  # in place of a link, not of the file that it names
+            yield file
+    except OSError as error:
+        hint = "Check the path and the free disk space."
+        raise ConfigError(f"{path} cannot be written: {_reason(error)}.", hint=hint) from error
+
+
+def _reason(error: OSError) -> str:
+    return (error.strerror or str(error)).lower()

@@ -1,7 +1,6 @@
 """`mbc calibrate`: learn when a model of the paper's method answers from its memory."""
 
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
 from mbc_cli.engine import load_model, loading, read_data, require_model
@@ -41,9 +40,13 @@ def calibrate(
       mbc calibrate --model runs/mine --data questions.jsonl
       mbc calibrate --model runs/mine --data test.jsonl --bank-size 16 --dry-run
     """
+    from mbc_engine.config import read_model_config
+
     require_model(model, device)
     folder = find_model(model)
-    _require_generating(model, folder)
+    if read_model_config(folder / CONFIG).reads_text:
+        hint = "Name one with --model. How mini was calibrated is in recipes/mini of the source code."
+        raise ConfigError(f"The model {model} is already calibrated; `mbc calibrate` is for trained models.", hint=hint)
     examples = read_data([data])
     with loading(f"model {model}"):
         from mbc_engine.paper.calibration import calibrate as measure
@@ -62,31 +65,15 @@ def calibrate(
         store(event, folder)
     if json:
         print_json({"model": model, "data": data, "folder": str(folder), "is_kept": not dry_run, **asdict(event)})
-    else:
-        _print_rates(event, view, None if dry_run else folder)
-
-
-def _require_generating(name: str, folder: Path) -> None:
-    from mbc_engine.config import read_model_config
-
-    if read_model_config(folder / CONFIG).reads_text:
-        raise ConfigError(
-            f"The model {name} is already calibrated; `mbc calibrate` is for trained models.",
-            hint="Name one with --model. How mini was calibrated is in recipes/mini of the source code.",
-        )
-
-
-def _print_rates(result: Calibrated, view: ProgressView, folder: Path | None) -> None:
-    if not result.slope:
+        return
+    if not event.slope:
         view.line("The memory does not make right answers more likely, so answers will carry no confidence.", "yellow")
-    held_out = f"{result.held_out:,} held-out questions, {result.bank_documents:,} documents in the bank"
+    held_out = f"{event.held_out:,} held-out questions, {event.bank_documents:,} documents in the bank"
     print_facts(
-        [
-            ("with its document", _rates(result.informed_memory, result.informed_unsure, result.informed_model)),
-            ("without", _rates(result.uninformed_memory, result.uninformed_unsure, result.uninformed_model)),
-            ("AUC", f"{result.auc:.3f} (0.5 is chance), {held_out}"),
-            ("saved in", display_path(folder / "config.toml") if folder else "nothing (--dry-run)"),
-        ]
+        ("with its document", _rates(event.informed_memory, event.informed_unsure, event.informed_model)),
+        ("without", _rates(event.uninformed_memory, event.uninformed_unsure, event.uninformed_model)),
+        ("AUC", f"{event.auc:.3f} (0.5 is chance), {held_out}"),
+        ("saved in", "nothing (--dry-run)" if dry_run else display_path(folder / CONFIG)),
     )
 
 

@@ -48,9 +48,9 @@ def get(key: KeyArgument, *, json: JsonOption = False) -> None:
     value = settings[key]
     if json:
         print_json(value)
-    else:
-        for item in value if isinstance(value, list) else [value]:
-            out.print(sanitise(_as_text(item)))
+        return
+    for item in value if isinstance(value, list) else [value]:
+        out.print(sanitise(_as_text(item)))
 
 
 def set_(ctx: typer.Context, key: KeyArgument, values: ValueArgument, *, json: JsonOption = False) -> None:

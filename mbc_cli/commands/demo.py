@@ -71,7 +71,13 @@ def demo(
             *_, done = memory.add([folder / "stories"])
             assert isinstance(done, IngestFinished)
             if not json:
-                _show_ingest(folder, done)
+                text = (
+                    f", {format_size(done.word_bytes)} of words and {format_size(done.text_bytes)} of compressed text"
+                )
+                out.print(f"{done.bank_documents} made-up news stories in {display_path(folder)}")
+                codes = f"{format_size(done.code_bytes)} of codes{text if done.text_bytes else ''}"
+                out.print(f"Ingested in {format_duration(done.seconds)}: {codes}.")
+                out.print("The model has never seen these stories; none of their names appear in its training data.")
             for question in pick_questions(news):
                 began = time.perf_counter()
                 (answer,) = memory.ask([question.question])
@@ -97,10 +103,8 @@ def demo(
 
 
 def pick_questions(news: Sequence[QAExample]) -> list[QAExample]:
-    """The questions that `mbc demo` asks about its stories, in order."""
-    by_question = {example.question: example for example in news}
-    examples = [(by_question[question], also) for question, also in _QUESTIONS.items()]
-    return [replace(example, answers=(*example.answers, *also)) for example, also in examples]
+    asked = {example.question: example for example in news}
+    return [replace(asked[words], answers=(*asked[words].answers, *also)) for words, also in _QUESTIONS.items()]
 
 
 def as_file(story: QAExample) -> str:
@@ -162,19 +166,10 @@ def _counts(rows: list[Row]) -> dict[str, int]:
     }
 
 
-def _show_ingest(folder: Path, done: IngestFinished) -> None:
-    text = ""
-    if done.text_bytes:
-        text = f", {format_size(done.word_bytes)} of words and {format_size(done.text_bytes)} of compressed text"
-    out.print(f"{done.bank_documents} made-up news stories in {display_path(folder)}")
-    out.print(f"Ingested in {format_duration(done.seconds)}: {format_size(done.code_bytes)} of codes{text}.")
-    out.print("The model has never seen these stories; none of their names appear in its training data.")
-
-
 def _show_answer(answer: Answer, row: Row) -> None:
-    verdict = Text("right", "green") if row["right"] else Text("wrong", "red")
+    verdict = ("right", "green") if row["right"] else ("wrong", "red")
     if answer.text is None:
-        verdict = Text("not answered", "yellow")
+        verdict = ("not answered", "yellow")
     out.print(Text(f"\n? {sanitise(answer.question)}", "bold"))
     out.print(Text.assemble("  answer      ", sanitise(answer_text(answer)), "  ", verdict))
     out.print(Text(f"  expected    {sanitise(' or '.join(row['expected']))}"))

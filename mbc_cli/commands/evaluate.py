@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, get_args
 
 import typer
+from rich.text import Text
 
 from mbc_cli.config import evaluation_names, evaluations_folder, resolve_name, short_name, states_cache
 from mbc_cli.engine import loading, prepare_torch, read_data, require_device
@@ -29,10 +30,11 @@ from mbc_cli.options import (
     completer,
     option,
 )
-from mbc_cli.program import INTERRUPTED, interrupt_message, is_from_command_line, stop_on_interrupt
-from mbc_cli.render.evaluation import ExperimentView, print_report
-from mbc_cli.render.terminal import notes, out, print_json
-from mbc_cli.text import sanitise
+from mbc_cli.program import interrupt_message, is_from_command_line, stop_on_interrupt, stopped
+from mbc_cli.render.progress import ProgressView
+from mbc_cli.render.terminal import notes, out, print_json, print_table
+from mbc_cli.text import format_duration, pluralise, sanitise
+from mbc_engine import events
 from mbc_engine.datasets.by_name import is_of_hub
 from mbc_engine.errors import ConfigError, DataError
 from mbc_engine.evaluation.methods import METHODS, Protocol, controls_of
@@ -41,8 +43,10 @@ from mbc_engine.metrics import Golds
 from mbc_engine.names import find_model, suite_names
 
 if TYPE_CHECKING:
+    from mbc_engine.evaluation.report import Report
     from mbc_engine.evaluation.results import ExperimentFolder
     from mbc_engine.evaluation.suite import Base, Suite
+    from mbc_engine.evaluation.tables import Table
 
 _data_option, _method_option = partial(option, panel="What to evaluate"), partial(option, panel="How to evaluate")
 _training_option, _file_option = partial(option, panel="Training"), partial(option, panel="Files")
@@ -54,11 +58,7 @@ _DATA_OPTIONS: Final = (
 )
 
 _complete_methods: Final = completer(lambda: {name: kind.title for name, kind in METHODS.items()})
-
-EvaluationArgument = Annotated[
-    str, typer.Argument(metavar="RUN", help="An evaluation's name or folder.", autocompletion=complete_evaluations)
-]
-
+_complete_protocols: Final = completer(lambda: get_args(Protocol))
 
 _METHODS: Final = ", ".join(name for name, kind in METHODS.items() if not kind.control_of and not kind.read)
 _METHOD: Final = f"{_METHODS}, a control, or a method with a read mode, such as mbc-routed; can be repeated."
@@ -76,9 +76,11 @@ _CHANGES: Final = "Change a setting of the preset: training.epochs=3; can be rep
 _FOLDER: Final = "The folder for the results; given alone, it continues a stopped evaluation."
 _FILES: Final = "The folder that contains the files named in a suite."
 _LIMIT: Final = "Maximum number of questions to ask, evenly spaced."
-_DOCUMENTS: Final = "Maximum number of documents to memorise."
 _DEFAULT_METHOD: Final = "the model's own, with its controls"
 _DATED: Final = "the date and the data's name"
+EvaluationArgument = Annotated[
+    str, typer.Argument(metavar="RUN", help="An evaluation's name or folder.", autocompletion=complete_evaluations)
+]
 
 
 def evaluate(
@@ -93,12 +95,9 @@ def evaluate(
         _data_option(_METHOD, metavar="NAME", show_default=_DEFAULT_METHOD, completion=_complete_methods),
     ] = None,
     protocol: Annotated[
-        list[str] | None,
-        _data_option(
-            _PROTOCOL, metavar="NAME", show_default="online", completion=completer(lambda: get_args(Protocol))
-        ),
+        list[str] | None, _data_option(_PROTOCOL, metavar="NAME", show_default="online", completion=_complete_protocols)
     ] = None,
-    documents: Annotated[int, _method_option(_DOCUMENTS, min=1)] = 1665,
+    documents: Annotated[int, _method_option("Maximum number of documents to memorise.", min=1)] = 1665,
     bank_size: Annotated[int | None, _method_option(_BANK_SIZE, min=1, show_default="all")] = None,
     limit: Annotated[int | None, _method_option(_LIMIT, min=1, show_default="all")] = None,
     golds: Annotated[Golds, _method_option(_GOLDS)] = "shortest",
@@ -142,15 +141,9 @@ def evaluate(
         chosen = load_suite(suite, data_folder)
         chosen = chosen.only(base) if base else chosen
     elif data is not None:
-        how = {
-            "documents": documents,
-            "bank_documents": bank_size,
-            "questions": limit,
-            "golds": golds,
-            "read": read,
-            "methods": method or _default_methods(None if preset else model),
-            "protocols": protocol or ["online"],
-        }
+        sizes = {"documents": documents, "bank_documents": bank_size, "questions": limit}
+        methods = method or _default_methods(None if preset else model)
+        how = {"golds": golds, "read": read, "methods": methods, "protocols": protocol or ["online"], **sizes}
         chosen = _suite_of(_base(model, preset, settings or []), data, train or [], validation, how)
     else:
         chosen = suite_in(existing_evaluation(run or "").path)
@@ -177,11 +170,8 @@ def existing_evaluation(name: str) -> "ExperimentFolder":
     from mbc_engine.evaluation.results import ExperimentFolder
 
     with suppress(OSError, ValueError):  # no folder could have this name
-        for folder in (
-            ExperimentFolder(resolve_name(name, evaluations_folder())),
-            ExperimentFolder(Path(name).absolute()),
-        ):
-            if folder.exists():
+        for path in (resolve_name(name, evaluations_folder()), Path(name).absolute()):
+            if (folder := ExperimentFolder(path)).exists():
                 return folder
     names = evaluation_names()
     latest = f"The latest: {', '.join(names[:5])}." if names else "`mbc eval --data SPEC` starts one."
@@ -204,13 +194,14 @@ def _check_option_conflicts(ctx: typer.Context) -> None:
     if data is None and suite is None and given["run"] is None:
         hint = "Give --data SPEC, for example: mbc eval --data test.jsonl; or --suite small."
         raise ConfigError("There is nothing to evaluate on.", hint=hint)
-    for name in ("data_folder", "base"):
-        if suite is None and is_from_command_line(ctx, name):
-            hint = "A suite names base LMs, and files in that folder."
-            raise ConfigError(f"--{name.replace('_', '-')} is for --suite.", hint=hint)
-    if data is None and (typed := [name for name in _DATA_OPTIONS if is_from_command_line(ctx, name)]):
-        option = typed[0].replace("_", "-").replace("settings", "set")
-        raise ConfigError(f"--{option} is for --data.", hint="To change a suite, copy its TOML file.")
+    for missing, names, hint in (
+        ("suite", ("data_folder", "base"), "A suite names base LMs, and files in that folder."),
+        ("data", _DATA_OPTIONS, "To change a suite, copy its TOML file."),
+    ):
+        for name in names:
+            if given[missing] is None and is_from_command_line(ctx, name):
+                option = name.replace("_", "-").replace("settings", "set")
+                raise ConfigError(f"--{option} is for --{missing}.", hint=hint)
     if preset is not None and is_from_command_line(ctx, "model"):
         raise ConfigError("--model and --preset contradict each other.", hint="Leave one of them out.")
     if given["validation"] is not None and not given["train"]:
@@ -223,14 +214,13 @@ def _check_option_conflicts(ctx: typer.Context) -> None:
 
 
 def _suite_of(base: "Base", data: str, train: list[str], validation: str | None, how: dict[str, Any]) -> "Suite":
-    """A suite of one cell, from what was typed."""
     from mbc_engine.evaluation.suite import Suite, require_usable
 
     dataset = {"name": _dataset_name(data), "title": data, "train": train, "validation": validation, "test": data}
     what = {"title": f"{base.title} on {data}", "bases": [base], "datasets": [dataset]}
     suite = Suite.model_validate(what | how, context={"folder": None})
     require_usable(suite)
-    sources = [data, *train, *([validation] if validation else [])]
+    sources = filter(None, (data, *train, validation))
     read_data([source for source in sources if not is_of_hub(source)])  # hub datasets take too long to read twice
     if base.model is not None:
         find_model(base.model)
@@ -245,7 +235,6 @@ def _default_methods(model: str | None) -> list[str]:
 
 
 def _base(model: str, preset: str | None, changes: list[str]) -> "Base":
-    """The model, or the preset to train one with."""
     from mbc_engine.evaluation.suite import Base
 
     name = preset or model
@@ -285,8 +274,9 @@ def _run(suite: "Suite", folder: Path, device: str | None, threads: int | None) 
             from mbc_engine.evaluation.running import run
 
             torch_device = prepare_torch(device, threads)
-        view = ExperimentView(folder, resume)
-        with view, stop_on_interrupt(view.announce_stopping) as stop:
+        view = ExperimentView(folder)
+        stopping = "Stopping; press Ctrl-C again to end at once. Finished stages are kept."
+        with view, stop_on_interrupt(view, stopping) as stop:
             for event in run(
                 suite,
                 folder,
@@ -298,8 +288,7 @@ def _run(suite: "Suite", folder: Path, device: str | None, threads: int | None) 
             ):
                 view.show(event)
     if not view.is_finished:
-        view.announce_stopped()
-        raise typer.Exit(INTERRUPTED)
+        raise stopped(view, resume)
 
 
 def _show_report(folder: Path, *, as_json: bool) -> None:
@@ -310,8 +299,117 @@ def _show_report(folder: Path, *, as_json: bool) -> None:
     experiment = ExperimentFolder(folder)
     report = read_report(experiment)
     if as_json:
-        print_json({"folder": str(folder), **json_of(report)})
+        print_json({"folder": folder, **json_of(report)})
     else:
         print_report(report)
     if experiment.report_markdown.is_file():
         notes.print(f"The report: {sanitise(experiment.report_markdown)}")
+
+
+_ALL = "Stages"
+_BARS = {"read texts": "Reading texts", "take in documents": "Memorising", "answer questions": "Answering"}
+
+
+class ExperimentView(ProgressView):
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self._folder = folder
+        self._total_steps = self._kept = 0
+        self.is_finished = False
+
+    def show(self, event: events.Event) -> None:
+        match event:
+            case events.StageStarted():
+                self._show_kept()
+                note = f"{sanitise(event.cell)}: {sanitise(event.stage)}"
+                self.bar(_ALL, event.total, completed=event.number - 1, note=note)
+            case events.StageFinished() | events.StageSkipped():
+                self._end_stage(event)
+            case events.Progressed():
+                self.bar(_BARS[event.work], event.total, completed=event.done)
+            case events.TrainStarted():
+                self._total_steps = event.total_steps
+                self.bar("Training", event.total_steps, completed=event.step)
+            case events.TrainStep():
+                self.bar("Training", self._total_steps, completed=event.step, note=f"loss {event.loss:.3f}")
+            case events.TuningStep():
+                self.bar("Tuning", event.total_steps, completed=event.step, note=f"loss {event.loss:.3f}")
+            case events.Validated() | events.RateTried():
+                tried = (
+                    f"learning rate {event.rate:g}" if isinstance(event, events.RateTried) else f"step {event.step:,}"
+                )
+                self.line(f"  {tried}: exact match {event.exact_match:.1f} % · F1 {event.f1:.1f} %", "dim")
+            case events.ExperimentFinished():
+                self._show_kept()
+                self.is_finished = True
+                self.remove_bar(_ALL)
+
+    def _end_stage(self, event: events.StageFinished | events.StageSkipped) -> None:
+        for name in ("Training", "Tuning", *_BARS.values()):
+            self.remove_bar(name)
+        stage = f"{sanitise(event.cell)}: {sanitise(event.stage)}"
+        if isinstance(event, events.StageSkipped):
+            if event.follows is None:
+                self.line(f"{stage}: skipped: {sanitise(event.reason)}", "yellow")
+        elif event.was_kept:
+            self._kept += 1
+        else:
+            self.line(f"{stage}: {format_duration(event.seconds)}")
+
+    def _show_kept(self) -> None:
+        if self._kept:
+            were = "was" if self._kept == 1 else "were"
+            self.line(f"{sanitise(self._folder)}: {pluralise(self._kept, 'stage')} {were} already done.")
+            self._kept = 0
+
+
+_STYLES: Final = {"worse": "red", "no": "red", "unchecked": "yellow", "yes": "green"}
+# Columns that a table does without on a terminal too narrow for all, in this order.
+_SPARED: Final = (
+    *("questions", "wrong bank", "closed book", "less than text from", "lenient match*", "text", "shared"),
+    *("per document", "paper's bytes", "in five", "learning rate", "per answer", "paper's F1 kept"),
+    *("bytes, paper's count", "paper's F1", "paper's EM", "bytes on disk"),
+)
+
+
+def print_report(report: "Report") -> None:
+    from mbc_engine.evaluation.tables import NOTHING_TO_BEAT, OUTCOMES, tables_of
+
+    for verdict in report.verdicts:
+        style = _STYLES[verdict.outcome]
+        figures = f": {sanitise(verdict.figures)}." if verdict.figures else "."
+        _print((f"{OUTCOMES[verdict.outcome]} ", style), (sanitise(verdict.claim), f"bold {style}"), figures)
+    if not report.verdicts:
+        _print((NOTHING_TO_BEAT, "bold yellow"))
+    for caution in report.cautions:
+        _print(("Note. ", "bold yellow"), sanitise(caution))
+    told: set[str] = set()
+    for cell in report.cells:
+        print()
+        _print((sanitise(cell.title), "bold"), (f"  {len(cell.rows)} methods", "dim"))
+        for table in tables_of(cell):
+            if "second" not in table.columns:  # paired tests: the verdicts say what they show
+                _print_table(table, told)
+    if report.missing:
+        print()
+        _print(("What is missing", "bold"))
+    for missing in report.missing:
+        _print(sanitise(f"{missing['cell']}, {missing['stage']}: {missing['reason']}"))
+
+
+def _print_table(table: "Table", told: set[str]) -> None:
+    _print((table.title, "dim"))
+    shown = {name: [line[number] for line in table.lines] for number, name in enumerate(table.columns)}
+    for name in _SPARED:
+        width = sum(2 + max(map(len, (title, *entries))) for title, entries in shown.items())
+        if out.is_terminal and width > out.width:
+            shown.pop(name, None)
+    print_table([*shown], list(zip(*shown.values(), strict=True)), right=[name for name in shown if name != "method"])
+    if table.note not in {"", *told} and ("lenient match*" in shown or not table.note.startswith("*")):
+        told.add(table.note)
+        _print((table.note, "dim"))
+    print()
+
+
+def _print(*parts: str | tuple[str, str]) -> None:
+    out.print(Text.assemble(*parts))

@@ -2,8 +2,8 @@
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from collections.abc import Sequence
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 import typer
 
 import mbc_engine
-from mbc_cli.engine import loading, number_of_workers, open_memory, unpack_language_model
+from mbc_cli.engine import loading, open_memory, unpack_language_model
 from mbc_cli.options import BankOption, DeviceOption, JsonOption, ModelOption, WorkersOption, option
-from mbc_cli.program import INTERRUPTED, interrupt_message, is_from_command_line, stop_on_interrupt
+from mbc_cli.program import interrupt_message, is_from_command_line, stop_on_interrupt, stopped
 from mbc_cli.render.ingest import READABLE, IngestProgress
 from mbc_cli.render.terminal import is_on
 from mbc_engine.errors import ConfigError, DataError
@@ -34,7 +34,6 @@ _ALL_FILES = (
 _PRUNE = "Also remove documents whose files are no longer in these folders, or whose folder is gone."
 _WATCH = "Keep running and memorise changes as they happen, until Ctrl-C."
 _COLUMN = "Memorise only the rows of tables and JSON that have a text in this column or field."
-_NO_SOURCES = "Store no file names or dates; only for a new bank."
 _TEXT = (
     "Keep a compressed copy of the documents' text; only for a new bank. mini reads its answers from this text; models "
     "you train do not need it."
@@ -43,7 +42,7 @@ _CODEC = (
     "How the bank's texts are compressed. zstd is fast. lm recodes them with the language model, if installed, once "
     "everything is memorised: less than half the size, a few texts a second. auto does so if it takes minutes at most."
 )
-_CPUS = "CPUs, and threads, per encoder process."
+_ENGINE = "Encode in this process (local) or on a Ray cluster (ray)."
 
 
 def ingest(
@@ -59,21 +58,19 @@ def ingest(
     prune: Annotated[bool, option(_PRUNE, "--prune")] = False,
     watch: Annotated[bool, option(_WATCH, "--watch")] = False,
     text_column: Annotated[str | None, option(_COLUMN, metavar="NAME")] = None,
-    no_sources: Annotated[bool, option(_NO_SOURCES, "--no-sources")] = False,
+    no_sources: Annotated[bool, option("Store no file names or dates; only for a new bank.", "--no-sources")] = False,
     text: Annotated[bool | None, option(_TEXT, "--text/--no-text", show_default="depends on the model")] = None,
     codec: Annotated[Literal["auto", "lm", "zstd"], option(_CODEC, envvar="MBC_CODEC")] = "auto",
-    workers: WorkersOption = None,
+    workers: WorkersOption,
     device: DeviceOption = None,
-    engine: Annotated[
-        Literal["local", "ray"], option("Encode in this process (local) or on a Ray cluster (ray).")
-    ] = "local",
+    engine: Annotated[Literal["local", "ray"], option(_ENGINE)] = "local",
     address: Annotated[
         str | None,
         _ray("The Ray cluster: HOST:PORT, or auto.", metavar="ADDR", show_default="start a temporary local cluster"),
     ] = None,
     actors: Annotated[int | None, _ray("Number of encoder processes.", min=1, show_default="as many as fit")] = None,
     actor_batch: Annotated[int, _ray("Chunks per encoder batch.", min=1)] = 64,
-    actor_cpus: Annotated[float, _ray(_CPUS, metavar="X", min=0.0)] = 1.0,
+    actor_cpus: Annotated[float, _ray("CPUs, and threads, per encoder process.", metavar="X", min=0.0)] = 1.0,
     actor_gpus: Annotated[float, _ray("GPUs per encoder process; fractions are allowed.", metavar="X", min=0.0)] = 0.0,
     json: JsonOption = False,
 ) -> None:
@@ -93,26 +90,29 @@ def ingest(
       curl -s https://example.org/page.txt | mbc ingest -
     """
     is_stream, how = _STDIN in paths, dict[str, Any](keeps_origins=not no_sources, keeps_text=text, codec=codec)
-    _check_option_conflicts(paths, prune=prune, watch=watch, text_column=text_column, no_sources=no_sources)
+    _check_option_conflicts(ctx)
     if on_ray := engine == "ray":
         from mbc_engine.ingestion.ray import Actors
 
         how["actors"] = Actors(actors, actor_batch, actor_cpus, actor_gpus, device)
         _require_ray(how["actors"], address, other="stdin" if is_stream else "--watch" if watch else None)
-    else:
-        _require_no_ray(ctx)
     if not is_stream:
         _require_files(paths, bank, ignore or [], is_choosy=not all_files, prunes=prune, watches=watch)
         how |= {"ignore": ignore or [], "is_choosy": not all_files, "prune": prune, "text_column": text_column}
         if not on_ray:
-            how["workers"] = number_of_workers(workers)
+            how["workers"] = workers
     _require_fitting_bank(bank, prune=prune, no_sources=no_sources, text=text)
     with open_memory([bank], model, "cpu" if on_ray else device) as memory:
         with interrupt_message("Nothing was memorised yet."):
             if codec == "lm":
                 unpack_language_model()
             memory.model  # noqa: B018  # load it now, so that Ctrl-C ends it
-        with _ray_connection(address) if on_ray else nullcontext():
+        with ExitStack() as connection:
+            if on_ray:
+                from mbc_engine.ingestion.ray import connected
+
+                with loading("Ray"):
+                    connection.enter_context(connected(address, verbose=is_on("verbose")))
             _memorise(memory, paths, how, watch=watch, as_json=json)
 
 
@@ -122,7 +122,7 @@ def _memorise(
     with (
         interrupt_message("What was committed before is saved; run the same command again to continue."),
         IngestProgress(str(memory.paths[0]), as_json=as_json, watches=watch) as view,
-        stop_on_interrupt(view.announce_stopping) as stop,
+        stop_on_interrupt(view, view.stopping) as stop,
     ):
         if _STDIN in paths and sys.stdin.isatty():
             view.line("Type the text; Ctrl-D ends it.")
@@ -134,28 +134,23 @@ def _memorise(
     if not watch:
         view.show_result()
     if not view.is_complete:
-        view.announce_stopped()
-        raise typer.Exit(INTERRUPTED)
+        raise stopped(view, "Everything counted above is saved; run the same command again to continue.")
     if not watch:
         view.require_documents(may_be_none=bool(how.get("prune")))
 
 
-def _check_option_conflicts(
-    paths: Sequence[Path], *, prune: bool, watch: bool, text_column: str | None, no_sources: bool
-) -> None:
-    if _STDIN in paths:
-        if len(paths) > 1:
+def _check_option_conflicts(ctx: typer.Context) -> None:
+    given = ctx.params
+    if _STDIN in given["paths"]:
+        if len(given["paths"]) > 1:
             raise ConfigError("- stands for stdin and cannot be mixed with paths.", hint="A file of that name is ./-")
-        if prune or watch:
+        if given["prune"] or given["watch"]:
             raise ConfigError("--prune and --watch need folders, not stdin.", hint="Leave them out.")
-        if text_column is not None:
+        if given["text_column"] is not None:
             raise ConfigError("--text-column needs files with rows, not stdin.", hint="Leave it out.")
-    if prune and no_sources:
+    if given["prune"] and given["no_sources"]:
         raise ConfigError("--prune needs sources, which --no-sources does not keep.", hint="Leave one of them out.")
-
-
-def _require_no_ray(ctx: typer.Context) -> None:
-    for param in ctx.command.params:
+    for param in ctx.command.params if given["engine"] == "local" else ():
         if getattr(param, "rich_help_panel", None) == _ON_RAY and param.name and is_from_command_line(ctx, param.name):
             raise ConfigError(f"{param.opts[0]} needs --engine ray.", hint="Add it, or leave this out.")
 
@@ -174,7 +169,14 @@ def _require_files(
     paths: Sequence[Path], bank: Path, ignore: Sequence[str], *, is_choosy: bool, prunes: bool, watches: bool
 ) -> None:
     """Raises DataError if a path is missing or unreadable, or if there are no files unless it prunes or watches."""
-    existing = [path for path in paths if os.path.lexists(path) or not _holds(bank, path)]
+    from mbc_engine.bank.database import bytes_at
+    from mbc_engine.ingestion.run import holds_below
+
+    def holds(path: Path) -> bool:
+        with mbc_engine.MemoryBank.open(bank, read_only=True) as memory:
+            return holds_below(memory, [path])
+
+    existing = [path for path in paths if os.path.lexists(path) or not (bytes_at(bank) and holds(path))]
     if len(existing) < len(paths) and (watches or not prunes):
         gone = printable_path(next(path for path in paths if path not in existing))
         hint = "The bank still holds what was read from it; --prune removes that."
@@ -185,16 +187,6 @@ def _require_files(
             raise DataError(f"{path} cannot be read: permission denied.", hint="Check the path and its permissions.")
     if not (prunes or watches) and is_empty(paths, ignore, is_choosy=is_choosy):
         raise DataError(f"No files to ingest in {', '.join(map(str, paths))}.", hint=READABLE)
-
-
-def _holds(bank: Path, path: Path) -> bool:
-    from mbc_engine.bank.database import bytes_at
-    from mbc_engine.ingestion.run import holds_below
-
-    if not bytes_at(bank):
-        return False
-    with mbc_engine.MemoryBank.open(bank, read_only=True) as memory:
-        return holds_below(memory, [path])
 
 
 def _require_fitting_bank(path: Path, *, prune: bool, no_sources: bool, text: bool | None) -> None:
@@ -212,13 +204,3 @@ def _require_fitting_bank(path: Path, *, prune: bool, no_sources: bool, text: bo
     if text is not None and text != keeps_text:
         does, option = ("keeps", "--no-text") if keeps_text else ("does not keep", "--text")
         raise ConfigError(f"{path} {does} the text of its documents.", hint=f"{made} {option}.")
-
-
-@contextmanager
-def _ray_connection(address: str | None) -> Iterator[None]:
-    from mbc_engine.ingestion.ray import connected
-
-    with ExitStack() as connection:
-        with loading("Ray"):
-            connection.enter_context(connected(address, verbose=is_on("verbose")))
-        yield

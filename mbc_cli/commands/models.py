@@ -9,20 +9,9 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
+from mbc_cli import models as local_models
 from mbc_cli.engine import loading
-from mbc_cli.models import (
-    LocalModel,
-    command_of,
-    components,
-    find_local_model,
-    find_preset,
-    model_folders,
-    model_not_found,
-    read_model,
-    read_run,
-    run_of,
-    shape_of,
-)
+from mbc_cli.models import LocalModel, components, shape_of
 from mbc_cli.options import JsonOption, RunsOption, complete_models, complete_models_and_presets, option
 from mbc_cli.program import interrupt_message
 from mbc_cli.render.bank import code_layout, codebooks
@@ -34,15 +23,16 @@ from mbc_engine.runs.training_runs import is_running
 
 if TYPE_CHECKING:
     from mbc_engine.config import Config, ModelSettings, RetrieverReaderConfig, RetrieverReaderSettings
-    from mbc_engine.paper.builder import Parameters
 
 _RepositoryArgument = Annotated[str, typer.Argument(metavar="OWNER/NAME", help="The model's name on the hub.")]
+_MODEL = "Name or folder of a model or training run."
 _NAME = "Name or folder of a model or training run; a preset, or a preset's file."
 _LICENCE = "The licence in the model card, such as apache-2.0."
 _CARDS = {"written": "written by mbc", "beside": "the model's own README.md", "kept": "unchanged on the hub"}
 _COLUMNS = ("model", "base LM", "codes", "per chunk", "on disk", "EM %", "F1 %", "where")
 _RIGHT = ("per chunk", "on disk", "EM %", "F1 %")
 _PARAMETERS = ("trainable", "frozen", "weights")
+_REVISION = "A branch, a tag or a commit."
 
 
 def list_models(*, runs: RunsOption, json: JsonOption = False) -> None:
@@ -56,7 +46,7 @@ def list_models(*, runs: RunsOption, json: JsonOption = False) -> None:
       mbc models list
       mbc models list --json | jq -r .path
     """
-    models = (read_model(*model) for model in model_folders(runs.absolute()))
+    models = (local_models.read_model(*model) for model in local_models.model_folders(runs.absolute()))
     if json:
         print_json_lines(model.to_json() for model in models)
     else:
@@ -80,45 +70,41 @@ def show(
       mbc models show llama2-7b
       mbc models show distilgpt2 --json | jq .parameters.trainable
     """
-    model = find_local_model(name, runs)
-    config = model.config if model else find_preset(name)
+    model = local_models.find_local_model(name, runs)
+    config = model.config if model else local_models.find_preset(name)
     if model and model.problem:
         raise ModelError(model.problem, hint="Download or copy the model again.")
     if config is None:
-        raise model_not_found(name, runs)
+        raise local_models.model_not_found(name, runs)
     table, problem = None, None
     if not config.reads_text:
-        table, problem = _parameters(config.settings)
+        with loading("torch"):
+            from mbc_engine.paper.builder import parameter_table
+
+            try:
+                table = parameter_table(config.settings)
+            except ModelError as error:
+                problem = error
     if json:
         what = model.to_json() if model else {"preset": name, **components(config.settings)}
         parts = [{"part": part} | asdict(counts) for part, counts in (table or {}).items() if part != "all"]
-        print_json(
-            {
-                "kind": "model" if model else "preset",
-                **what,
-                "settings": config.model_dump(),
-                "parameters": {**asdict(table["all"]), "parts": parts} if table else None,
-            }
-        )
+        counts = {**asdict(table["all"]), "parts": parts} if table else None
+        kind = "model" if model else "preset"
+        print_json({"kind": kind, **what, "settings": config.model_dump(), "parameters": counts})
         return
-    print_facts(_facts(name, model, config))
+    print_facts(*_facts(name, model, config))
     if problem:
         notes.print(sanitise(f"Its parameters cannot be counted. {problem.message} {problem.hint}"))
     if table:
+        rows = [(part, f"{n.trainable:,}", f"{n.frozen:,}", format_size(n.bytes)) for part, n in table.items()]
         out.print()
-        print_table(
-            ("parameters", *_PARAMETERS),
-            [(part, f"{n.trainable:,}", f"{n.frozen:,}", format_size(n.bytes)) for part, n in table.items()],
-            right=_PARAMETERS,
-        )
+        print_table(("parameters", *_PARAMETERS), rows, right=_PARAMETERS)
 
 
 def pull(
     repository: _RepositoryArgument,
     *,
-    revision: Annotated[
-        str | None, option("A branch, a tag or a commit.", metavar="REVISION", show_default="the latest")
-    ] = None,
+    revision: Annotated[str | None, option(_REVISION, metavar="REVISION", show_default="the latest")] = None,
     name: Annotated[str | None, option("The name to save it under.", metavar="NAME", show_default="OWNER/NAME")] = None,
     force: Annotated[bool, option("Overwrite an existing model of that name.", "--force")] = False,
     json: JsonOption = False,
@@ -140,31 +126,24 @@ def pull(
     name, folder = name or repository, own_models() / (name or repository)
     parts = components(pulled.config.model)
     if json:
-        source = {"model": name, "path": str(folder), "repository": repository, "revision": pulled.revision}
+        source = {"model": name, "path": folder, "repository": repository, "revision": pulled.revision}
         print_json({**source, "size": pulled.size, **parts})
         return
     print_facts(
-        [
-            ("model", name),
-            ("folder", display_path(folder)),
-            ("from", f"{repository} at {str(pulled.revision)[:12]}"),
-            ("size", format_size(pulled.size)),
-            ("base LM", parts["base"]),
-            ("encoders", ", ".join(dict.fromkeys(parts["encoders"].values()))),
-            ("per chunk", f"{parts['codes']['bits_per_chunk'] / 8:g} bytes"),
-            ("ask", f"mbc ask --model {name}"),
-        ]
+        ("model", name),
+        ("folder", display_path(folder)),
+        ("from", f"{repository} at {str(pulled.revision)[:12]}"),
+        ("size", format_size(pulled.size)),
+        ("base LM", parts["base"]),
+        ("encoders", ", ".join(dict.fromkeys(parts["encoders"].values()))),
+        ("per chunk", f"{parts['codes']['bits_per_chunk'] / 8:g} bytes"),
+        ("ask", f"mbc ask --model {name}"),
     )
     notes.print("The base LM and the encoders are not included; they are loaded by name when the model is used.")
 
 
 def push(
-    model: Annotated[
-        str,
-        typer.Argument(
-            metavar="MODEL", help="Name or folder of a model or training run.", autocompletion=complete_models
-        ),
-    ],
+    model: Annotated[str, typer.Argument(metavar="MODEL", help=_MODEL, autocompletion=complete_models)],
     repository: _RepositoryArgument,
     *,
     private: Annotated[bool, option("Create a private repository.", "--private")] = False,
@@ -184,10 +163,10 @@ def push(
     """
     from mbc_engine.sharing import push as push_model
 
-    local = find_local_model(model, runs)
+    local = local_models.find_local_model(model, runs)
     if local is None:
-        raise model_not_found(model, runs)
-    run = run_of(local.folder)
+        raise local_models.model_not_found(model, runs)
+    run = local_models.run_of(local.folder)
     if run and is_running(run):
         raise ModelError(f"{model} is being trained.", hint="Share it when its training has ended.")
     _set_up_client()
@@ -196,7 +175,7 @@ def push(
             local.folder,
             repository,
             licence=licence,
-            history=read_run(run, has_curves=False).history if run else None,
+            history=local_models.read_run(run, has_curves=False).history if run else None,
             command=_training_command(run) if run else None,
             replaces=force,
             is_private=private,
@@ -209,26 +188,26 @@ def push(
         if Path(name).exists():
             notes.print(sanitise(f"{name} is also a folder here; others will get {name} from the hub."), style="yellow")
     print_facts(
-        [
-            ("model", local.name),
-            ("shared as", f"{repository} at {str(pushed.revision)[:12]}"),
-            ("size", format_size(pushed.size)),
-            ("card", _CARDS[pushed.card]),
-            ("pull", f"mbc models pull {repository}"),
-        ]
+        ("model", local.name),
+        ("shared as", f"{repository} at {str(pushed.revision)[:12]}"),
+        ("size", format_size(pushed.size)),
+        ("card", _CARDS[pushed.card]),
+        ("pull", f"mbc models pull {repository}"),
     )
 
 
 def _training_command(run: Path) -> str | None:
-    command = command_of(run)
+    command = local_models.command_of(run)
     if command is None:
         return None
     words = ["mbc", "train", "--preset", "config.toml"]
-    given = [("--data", spec) for spec in command.data]
-    given += [("--validation", command.validation)] if command.validation else []
-    given += [("--from", command.start)] if command.start else []
+    given = [
+        *(("--data", spec) for spec in command.data),
+        ("--validation", command.validation),
+        ("--from", command.start),
+    ]
     for name, spec in given:
-        words += [name, re.sub(r"(^|:)/.*/", r"\1", spec, flags=re.DOTALL)]
+        words += [name, re.sub(r"(^|:)/.*/", r"\1", spec, flags=re.DOTALL)] if spec else []
     return shlex.join(words)
 
 
@@ -269,10 +248,8 @@ def _row(model: LocalModel) -> tuple[str, ...]:
     if config is None:
         parts: tuple[str, ...] = ("cannot be read" if out.is_terminal else model.problem or "", "", "")
     else:
-        parts = (
-            "reads text" if config.reads_text else _without_owner(config.settings.base or ""),
-            *_codes(config.settings),
-        )
+        base = "reads text" if config.reads_text else _without_owner(config.settings.base or "")
+        parts = (base, *_codes(config.settings))
     scores = (f"{best.exact_match:.1f}", best.f1_text) if best else ("", "")
     where = model.place if out.is_terminal else str(model.folder)
     return (model.name, *parts, format_size(model.size), *scores, where)
@@ -303,13 +280,3 @@ def _facts(name: str, model: LocalModel | None, config: "Config | RetrieverReade
     ask = f"mbc ask --model {shlex.quote(sanitise(model.handle))}"
     facts += [("on disk", format_size(model.size)), ("ask", ask)]
     return [("model", model.name), ("folder", str(model.folder)), *facts]
-
-
-def _parameters(settings: "ModelSettings") -> "tuple[dict[str, Parameters] | None, ModelError | None]":
-    with loading("torch"):
-        from mbc_engine.paper.builder import parameter_table
-
-        try:
-            return parameter_table(settings), None
-        except ModelError as error:
-            return None, error

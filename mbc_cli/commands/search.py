@@ -26,8 +26,6 @@ from mbc_engine.sources import matches
 if TYPE_CHECKING:
     from mbc_engine.memory import Memory
 
-_TOP = "How many passages to show, at most."
-_FILES = "Print only the files, each once, best first."
 _NULL = "End each file with a NUL byte, as xargs -0 expects; with --files."
 
 
@@ -36,8 +34,8 @@ def search(
     words: Annotated[list[str], typer.Argument(metavar="QUERY", help="Words or a question; quotes are optional.")],
     *,
     memory: "Memory",
-    top: Annotated[int, option(_TOP, min=1)] = 5,
-    files: Annotated[bool, option(_FILES, "--files")] = False,
+    top: Annotated[int, option("How many passages to show, at most.", min=1)] = 5,
+    files: Annotated[bool, option("Print only the files, each once, best first.", "--files")] = False,
     null: Annotated[bool, option(_NULL, "--null", "-0")] = False,
     options: AskOptions,
     json: JsonOption = False,
@@ -92,7 +90,7 @@ def _print_passages(query: str, sources: Sequence[Source], note: str | None, *, 
     sys.stdout.flush()
     if note:
         notes.print(note, style="yellow")
-    elif any(source.passage for source in sources) and not any(
-        shared_words(query, source) or matches(query, source.path) for source in sources
-    ):
+        return
+    has_words = any(shared_words(query, source) or matches(query, source.path) for source in sources)
+    if not has_words and any(source.passage for source in sources):
         notes.print("None of these contains a word of the query; they are the closest in meaning.", style="dim")

@@ -33,9 +33,9 @@ _UPSTREAM = (
     "The address of another server with OpenAI's API: conversations with its models are passed on to it, with passages "
     "of the memory added."
 )
-_REMEMBER = "Also memorise conversations that are passed on."
 _ALLOW = "Let the assistant memorise files in this folder, into the first bank; can be repeated."
 _LISTING = "End replies of the other server with their sources, for programs that show only the text."
+_MAX_BODY = "Maximum size of a request body."
 
 
 def serve(
@@ -49,7 +49,7 @@ def serve(
     llm: LanguageModelOption = None,
     device: DeviceOption = None,
     upstream: Annotated[str | None, option(_UPSTREAM, metavar="URL")] = None,
-    remember: Annotated[bool, option(_REMEMBER)] = False,
+    remember: Annotated[bool, option("Also memorise conversations that are passed on.")] = False,
     list_sources: Annotated[bool, option(_LISTING)] = False,
     host: Annotated[str, _access(_HOST, metavar="ADDRESS")] = "127.0.0.1",
     port: Annotated[int, _access("The port to listen on; 0 picks a free one.", min=0, max=65535)] = 8377,
@@ -59,9 +59,7 @@ def serve(
     allow_origin: Annotated[list[str] | None, _access(_ORIGIN, metavar="URL")] = None,
     batch: Annotated[int, _limits("Questions or documents processed as one batch.", min=1)] = 16,
     queue: Annotated[int, _limits("Maximum number of requests waiting for the model.", min=1)] = 64,
-    max_body: Annotated[
-        int, _limits("Maximum size of a request body.", min=1, metavar="BYTES", show_default="1 MiB")
-    ] = 1 << 20,
+    max_body: Annotated[int, _limits(_MAX_BODY, min=1, metavar="BYTES", show_default="1 MiB")] = 1 << 20,
 ) -> None:
     """Serve a memory over HTTP: other programs ask questions and add documents.
 
@@ -136,10 +134,8 @@ def mcp(
 def _upstream(typed: str | None, *, remembers: bool, lists_sources: bool) -> "Upstream | None":
     if typed is None:
         if remembers or lists_sources:
-            raise ConfigError(
-                "--remember and --list-sources are about conversations with another server.",
-                hint="Name it with --upstream URL.",
-            )
+            hint = "Name it with --upstream URL."
+            raise ConfigError("--remember and --list-sources are about conversations with another server.", hint=hint)
         return None
     from mbc_cli.http.upstream import Upstream
     from mbc_engine.lm.chat import Server, server_url

@@ -1,4 +1,4 @@
-"""`mbc train`: train a model from questions about documents, or continue a training run.
+"""`mbc train` and `mbc runs`: train a model from questions about documents; show, stop and continue training runs.
 
 In help texts, `[b]train[/b]` keeps Rich from rendering `:train:` as an emoji.
 """
@@ -6,6 +6,8 @@ In help texts, `[b]train[/b]` keeps Rich from rendering `:train:` as an emoji.
 import json as json_format
 import os
 import shlex
+import time
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -16,7 +18,7 @@ import typer
 from mbc_cli.commands.models import show_presets
 from mbc_cli.config import resolve_name, states_cache
 from mbc_cli.engine import loading, prepare_torch, read_data, require_device
-from mbc_cli.models import RunCommand, config_of, name_of, new_run
+from mbc_cli.models import RunCommand, command_of, config_of, existing_run, name_of, new_run, read_run, run_facts
 from mbc_cli.options import (
     DeviceOption,
     JsonOption,
@@ -27,9 +29,9 @@ from mbc_cli.options import (
     complete_runs,
     option,
 )
-from mbc_cli.program import INTERRUPTED, interrupt_message, is_from_command_line, stop_on_interrupt
+from mbc_cli.program import interrupt_message, is_from_command_line, stop_on_interrupt, stopped
 from mbc_cli.render.progress import ProgressView
-from mbc_cli.render.terminal import notes, out
+from mbc_cli.render.terminal import notes, out, print_facts, print_json, print_json_lines, print_table
 from mbc_cli.text import format_duration, pluralise, sanitise
 from mbc_engine import events
 from mbc_engine.datasets.by_name import absolute, own_validation
@@ -37,12 +39,12 @@ from mbc_engine.datasets.questions import hold_out
 from mbc_engine.errors import ConfigError
 from mbc_engine.machine import is_launched, is_main_process
 from mbc_engine.names import CONFIG, find_model
+from mbc_engine.runs import MODEL, training_runs
 
 if TYPE_CHECKING:
     from mbc_engine.config import Config
 
 _HELD_OUT = 0.05  # share of the documents, if no validation data is named
-
 _DATA = "Training data: a .jsonl, .csv or .json file, or squad:[b]train[/b]; can be repeated."
 _HELD_OUT_DATA = "squad:validation for squad:train, else the last 5% of the documents"
 _BASE = "The base LM: a hub id, or the folder of a model."
@@ -50,6 +52,10 @@ _CHANGE = "Change a setting: training.epochs=3; can be repeated."
 _PRESET = "A built-in preset, or a TOML file."
 _NUMBERED = "the preset's name and a number"
 _TRACK = "Log metrics to tensorboard, wandb, ...; can be repeated."
+RunArgument = Annotated[
+    str, typer.Argument(metavar="NAME", help="A run's name, or its folder.", autocompletion=complete_runs)
+]
+_VALIDATION = "Validation data, in the same form."
 
 
 def train(
@@ -57,9 +63,7 @@ def train(
     *,
     preset: Annotated[str | None, option(_PRESET, metavar="NAME|FILE", completion=complete_presets)] = None,
     data: Annotated[list[str] | None, option(_DATA, metavar="SPEC")] = None,
-    validation: Annotated[
-        str | None, option("Validation data, in the same form.", metavar="SPEC", show_default=_HELD_OUT_DATA)
-    ] = None,
+    validation: Annotated[str | None, option(_VALIDATION, metavar="SPEC", show_default=_HELD_OUT_DATA)] = None,
     run: Annotated[
         str | None, option("The run's folder.", metavar="NAME|PATH", show_default=_NUMBERED, completion=complete_runs)
     ] = None,
@@ -94,14 +98,11 @@ def train(
     if resume:
         fixed = ("preset", "data", "validation", "base", "settings", "start")
         if any(run and is_from_command_line(ctx, name) for name in fixed):
-            raise ConfigError(
-                "A resumed run keeps its preset, settings and data.", hint=f"Run just: mbc train --resume --run {run}"
-            )
+            hint = f"Run just: mbc train --resume --run {run}"
+            raise ConfigError("A resumed run keeps its preset, settings and data.", hint=hint)
         if not run:
             raise ConfigError("Resume which run?", hint="Give --run a run's name or folder.")
-        resume_run(
-            resolve_name(run, runs), device if is_from_command_line(ctx, "device") else None, threads, track, json=json
-        )
+        _resume(ctx, resolve_name(run, runs), device, threads, track, as_json=json)
         return
     if preset is None or not data:
         missing = [name for name, given in (("--preset", preset), ("--data", data)) if not given]
@@ -122,11 +123,14 @@ def train(
     _train(folder, config, command, threads, resume=False, as_json=json)
 
 
-def resume_run(run: Path, device: str | None, threads: int | None, track: list[str] | None, *, json: bool) -> None:
-    """Continue the training run in a folder, where not said otherwise with the device and trackers it had."""
+def _resume(
+    ctx: typer.Context, run: Path, device: str | None, threads: int | None, track: list[str] | None, *, as_json: bool
+) -> None:
+    """Continue the training run in a folder, where not typed otherwise with the device and trackers it had."""
     before = RunCommand.load(run)
-    command = replace(before, device=device or before.device, track=track or before.track)
-    _train(run, config_of(run), command, threads, resume=True, as_json=json)
+    device = device if is_from_command_line(ctx, "device") else before.device
+    command = replace(before, device=device, track=track or before.track)
+    _train(run, config_of(run), command, threads, resume=True, as_json=as_json)
 
 
 def _changes(settings: list[str], base: str | None) -> list[str]:
@@ -159,37 +163,33 @@ def _train(
     where: dict[str, Any] = {"cache": states_cache(), "device": device, "trackers": command.track}
     train_here = partial(train, config, examples, validation, run, resume=resume, start=start, **where)
     if not is_main:
-        with stop_on_interrupt(lambda: None) as stop:
+        with stop_on_interrupt() as stop:
             for _ in train_here(stop=stop):
                 pass
         return
     replace(command, device=device).save(run)
-    view = TrainProgress(run, name_of(run), as_json=as_json)
-    with interrupt_message(view.resume_hint), view, stop_on_interrupt(view.announce_stopping) as stop:
+    view = TrainProgress(run, as_json=as_json)
+    hint = f"Continue with: mbc train --resume --run {shlex.quote(sanitise(name_of(run)))}"
+    again = "" if is_launched() else "; Ctrl-C again ends at once and loses the steps since the last snapshot"
+    with interrupt_message(hint), view, stop_on_interrupt(view, f"Stopping after this step{again}.") as stop:
         for event in train_here(stop=stop):
             view.show(event)
-    if view.end is None:
-        view.announce(f"Stopped. {view.resume_hint}")
-        raise typer.Exit(INTERRUPTED)
+    if (end := view.end) is None:
+        raise stopped(view, hint)
     if not as_json:
-        _show_end(view.end)
-
-
-def _show_end(end: events.TrainFinished) -> None:
-    notes.print(f"Trained {end.step:,} steps in {format_duration(end.seconds)}. The model:")
-    out.print(sanitise(end.model))
-    model = shlex.quote(sanitise(end.model))
-    notes.print(f"Use it with: mbc ingest FOLDER --model {model} --bank my.mbc")
-    notes.print(f'             mbc ask "..." --model {model} --bank my.mbc')
+        notes.print(f"Trained {end.step:,} steps in {format_duration(end.seconds)}. The model:")
+        out.print(sanitise(end.model))
+        model = shlex.quote(sanitise(end.model))
+        notes.print(f"Use it with: mbc ingest FOLDER --model {model} --bank my.mbc")
+        notes.print(f'             mbc ask "..." --model {model} --bank my.mbc')
 
 
 class TrainProgress(ProgressView):
     """Shows a training run's events; with `as_json`, prints each as a line on stdout and draws nothing."""
 
-    def __init__(self, run: Path, name: str, *, as_json: bool = False) -> None:
+    def __init__(self, run: Path, *, as_json: bool) -> None:
         super().__init__()
-        self._run, self._name, self._as_json = run, name, as_json
-        self._total = 0
+        self._run, self._as_json, self._total = run, as_json, 0
         self.end: events.TrainFinished | None = None
 
     def show(self, event: events.Event) -> None:
@@ -210,12 +210,10 @@ class TrainProgress(ProgressView):
                 self._total = event.total_steps
                 self.remove_bar("Reading texts")
                 self.bar("Training", event.total_steps, completed=event.step)
-                self.line(
-                    f"{sanitise(self._run)}: {pluralise(event.examples, 'question')} about "
-                    f"{pluralise(event.documents, 'document')}, {event.trainable_parameters / 1e6:.3g} M trainable "
-                    f"parameters, {f'continuing after step {event.step:,} of ' if event.step else ''}"
-                    f"{event.total_steps:,} steps"
-                )
+                counts = f"{pluralise(event.examples, 'question')} about {pluralise(event.documents, 'document')}"
+                trained = f"{event.trainable_parameters / 1e6:.3g} M trainable parameters"
+                before = f"continuing after step {event.step:,} of " if event.step else ""
+                self.line(f"{sanitise(self._run)}: {counts}, {trained}, {before}{event.total_steps:,} steps")
             case events.TrainStep():
                 route = "" if event.route_accuracy is None else f" · source {event.route_accuracy:.0%}"
                 note = f"loss {event.loss:.3f}{route} · {event.examples_per_second:.0f} questions/s"
@@ -235,10 +233,145 @@ class TrainProgress(ProgressView):
             "bold" if event.is_best else "",
         )
 
-    def announce_stopping(self) -> None:
-        again = "" if is_launched() else "; Ctrl-C again ends at once and loses the steps since the last snapshot"
-        self.announce(f"Stopping after this step{again}.")
 
-    @property
-    def resume_hint(self) -> str:
-        return f"Continue with: mbc train --resume --run {shlex.quote(sanitise(self._name))}"
+def stop(name: RunArgument, *, runs: RunsOption, json: JsonOption = False) -> None:
+    """Stop a training run after the current step and save a snapshot, as Ctrl-C does.
+
+    Examples:
+      mbc runs stop first
+    """
+    folder = existing_run(name, runs)
+    quoted = shlex.quote(sanitise(name_of(folder)))
+    if not training_runs.is_running(folder):
+        state = read_run(folder, has_curves=False).state
+        if state == "finished":
+            raise ConfigError(f"The run {name} has finished.", hint=f"`mbc runs show {quoted}` shows how it went.")
+        raise ConfigError(f"The run {name} was {state}.", hint=f"Continue with: mbc runs resume {quoted}")
+    try:
+        training_runs.request_stop(folder)
+    except OSError as error:
+        hint = "Run this command as the user who started the training."
+        raise ConfigError(f"{folder} cannot be written: {error.strerror}.", hint=hint) from error
+    if json:
+        print_json({"run": folder.name, "path": folder, "request": "stop"})
+    else:
+        out.print(f"{quoted} will stop after the current step. Continue with: mbc runs resume {quoted}")
+
+
+def resume(
+    ctx: typer.Context,
+    name: RunArgument,
+    *,
+    device: DeviceOption = None,
+    threads: ThreadsOption = None,
+    runs: RunsOption,
+    json: JsonOption = False,
+) -> None:
+    """Continue a stopped or interrupted training run, as `mbc train --resume` does.
+
+    Examples:
+      mbc runs resume first
+    """
+    _resume(ctx, existing_run(name, runs), device, threads, None, as_json=json)
+
+
+def list_runs(*, runs: RunsOption, json: JsonOption = False) -> None:
+    """List training runs, latest first; tab-separated in a pipe.
+
+    Shows each run's state, steps, the best model's F1 in percent and when it last changed. With --json each run is
+    one line of JSON.
+
+    Examples:
+      mbc runs list
+      mbc runs list --json | jq -r 'select(.state == "training").run'
+    """
+    trainings = [read_run(folder, has_curves=False) for folder in training_runs.runs_in(runs.absolute())]
+    if json:
+        print_json_lines(map(_summary, trainings))
+    elif not trainings:
+        notes.print("There are no runs yet. Start one with: mbc train --preset NAME --data SPEC")
+    else:
+        rows = []
+        for run in trainings:
+            history = run.history
+            best = history.best.f1_text if history.best else ""
+            steps = f"{history.step:,} of {history.total_steps:,}" if history.total_steps else ""
+            rows.append((run.folder.name, _state(run), steps, best, _moment(history.last_time)))
+        print_table(("run", "state", "steps", "F1 %", "changed"), rows, right=("steps", "F1 %"))
+
+
+def show(name: RunArgument, *, runs: RunsOption, json: JsonOption = False) -> None:
+    """Show a training run's settings, progress, best result and remaining time.
+
+    With --json also the last step and every validation.
+
+    Examples:
+      mbc runs show first
+      mbc runs show first --json | jq .latest.loss
+    """
+    run = read_run(existing_run(name, runs))
+    base, model, history = None, run.folder / MODEL if (run.folder / MODEL).is_dir() else None, run.history
+    with suppress(ConfigError):
+        base = config_of(run.folder).model.base
+    if not json:
+        _print_facts(run, base, model)
+        return
+    print_json(
+        {
+            **_summary(run),
+            "base": base,
+            "command": command_of(run.folder),
+            "latest": history.latest,
+            "validations": history.validations,
+            "quantised": history.quantised.step if history.quantised else None,
+            "codes_reset": history.codes_reset,
+            "snapshot": history.checkpoints[-1] if history.checkpoints else None,
+            "questions_per_second": history.throughput,
+            "seconds_left": history.seconds_left,
+            "model": model,
+        }
+    )
+
+
+def _print_facts(run: training_runs.FollowedRun, base: str | None, model: Path | None) -> None:
+    command, latest, name = command_of(run.folder), run.history.latest, shlex.quote(name_of(run.folder))
+    way = f"; continue with: mbc runs resume {name}" if run.state in ("stopped", "interrupted") else ""
+    source = f", source {latest.route_accuracy:.0%}" if latest and latest.route_accuracy is not None else ""
+    print_facts(
+        ("run", run.folder.name),
+        ("folder", run.folder),
+        ("state", f"{_state(run)}{way}"),
+        ("base", base or "unknown"),
+        ("data", command and ", ".join(command.data)),
+        *run_facts(run),
+        ("loss", latest and f"{latest.loss:.4g}{source}"),
+        ("perplexity", latest and f"{latest.perplexity:.4g}, {latest.dead_codes:,} codes dead"),
+        ("model", model),
+        ("changed", _moment(run.history.last_time)),
+    )
+
+
+def _summary(run: training_runs.FollowedRun) -> dict[str, Any]:
+    history = run.history
+    return {
+        "run": run.folder.name,
+        "path": run.folder,
+        "state": run.state,
+        "request": "stop" if _is_stopping(run) else None,
+        "step": history.step,
+        "total_steps": history.total_steps,
+        "best": history.best,
+        "changed": history.last_time,
+    }
+
+
+def _is_stopping(run: training_runs.FollowedRun) -> bool:
+    return run.state in ("preparing", "training") and training_runs.is_stop_requested(run.folder)
+
+
+def _state(run: training_runs.FollowedRun) -> str:
+    return f"{run.state}, to be stopped" if _is_stopping(run) else run.state
+
+
+def _moment(stamp: float | None) -> str:
+    return "" if stamp is None else time.strftime("%Y-%m-%d %H:%M", time.localtime(stamp))

@@ -20,8 +20,8 @@ from mbc_cli.options import (
     complete_runs,
     option,
 )
-from mbc_cli.program import is_default
-from mbc_cli.render.terminal import notes
+from mbc_cli.program import origin_of
+from mbc_cli.render.terminal import notes, out
 from mbc_engine.errors import ConfigError
 from mbc_engine.machine import require_extra
 
@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
 View = Literal["ask", "documents", "ingest", "overview", "codes", "train"]
 _RUN = "Open with this training run: its name in --runs, or its folder."
-_VIEW = "Open with this view."
+_WEB = "Serve it to a browser on this machine instead, and print the address."
+_PORT = "The port for --web, on this machine only."
 
 
 def tui(
@@ -42,13 +43,9 @@ def tui(
     run: Annotated[str | None, option(_RUN, metavar="NAME|PATH", completion=complete_runs)] = None,
     device: DeviceOption = None,
     llm: LanguageModelOption = None,
-    view: Annotated[View | None, option(_VIEW, show_default="ask, or train with --run")] = None,
-    web: Annotated[
-        bool, option("Serve it to a browser on this machine instead, and print the address.", "--web")
-    ] = False,
-    port: Annotated[
-        int, option("The port for --web, on this machine only.", min=0, max=65535, show_default="a free one")
-    ] = 0,
+    view: Annotated[View | None, option("Open with this view.", show_default="ask, or train with --run")] = None,
+    web: Annotated[bool, option(_WEB, "--web")] = False,
+    port: Annotated[int, option(_PORT, min=0, max=65535, show_default="a free one")] = 0,
 ) -> None:
     """Open the dashboard: browse documents and codes, follow training and ingests, ask questions.
 
@@ -65,7 +62,7 @@ def tui(
     from mbc_cli.tui.state import DashboardOptions
 
     settings = read_settings()
-    if is_default(ctx, "bank") and os.path.isfile(last := str(settings.get("bank"))):
+    if origin_of(ctx, "bank") == "default" and os.path.isfile(last := str(settings.get("bank"))):
         bank = Path(last)
     options = DashboardOptions(
         bank.absolute(), model, runs.absolute(), None if run is None else resolve_name(run, runs), device, llm
@@ -73,7 +70,6 @@ def tui(
     view = view or ("ask" if run is None else "train")
     if web:
         require_extra("web", "textual_serve", asked_by="`mbc tui --web`")
-        from mbc_cli.render.terminal import out
         from mbc_cli.tui.web import DashboardServer
 
         def show(url: str) -> None:
@@ -86,9 +82,8 @@ def tui(
         stream is not None and stream.isatty() for stream in (sys.__stdin__, sys.__stderr__, sys.__stdout__)
     )
     if "TEXTUAL_DRIVER" not in os.environ and not (reads and (writes or may_write)):
-        raise ConfigError(
-            "The dashboard needs a terminal.", hint="Start it in one, or serve it to a browser with --web."
-        )
+        hint = "Start it in one, or serve it to a browser with --web."
+        raise ConfigError("The dashboard needs a terminal.", hint=hint)
     if may_write and not writes:
         sys.__stderr__ = sys.__stdout__  # type: ignore[misc]  # where Textual draws
     _show(options, view, settings)

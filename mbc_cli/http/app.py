@@ -14,17 +14,8 @@ from fastapi.security import HTTPBearer
 from starlette.background import BackgroundTask
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
-from mbc_cli.http import chat
-from mbc_cli.http.documents import (
-    BATCH_CHARACTERS,
-    INGESTED,
-    MAX_NAME_LENGTH,
-    ClientDocuments,
-    DocumentReply,
-    ListReply,
-    NewDocument,
-    NewDocuments,
-)
+from mbc_cli.http import chat, documents
+from mbc_cli.http.documents import ClientDocuments, DocumentReply, ListReply, NewDocument, NewDocuments
 from mbc_cli.http.server import CLIENT_LEFT, EXCEPTION_HANDLERS, ApiError, ErrorReply
 from mbc_cli.http.upstream import Upstream, for_upstream
 from mbc_cli.render.terminal import errors
@@ -39,6 +30,7 @@ if TYPE_CHECKING:
 # For the model's thread to finish, once the server no longer waits for requests.
 _LAST_SECONDS: Final = 10
 _NO_TEXT: Final[Any] = {"text"}
+_NO_DOCUMENT: Final = (404, "There is no such document.", "document_not_found", "id")
 
 
 @dataclass(frozen=True)
@@ -53,7 +45,7 @@ class Served:
 
     def require_model(self, name: str) -> None:
         if name != self.name:
-            message = f"This server has no model {name[:MAX_NAME_LENGTH]!r}; it serves {self.name}."
+            message = f"This server has no model {name[: documents.MAX_NAME_LENGTH]!r}; it serves {self.name}."
             raise ApiError(404, message, "model_not_found", "model")
 
 
@@ -62,7 +54,7 @@ def _served(request: Request) -> Served:
 
 
 FromState = Annotated[Served, Depends(_served)]
-DocumentId = Annotated[str, fastapi.Path(max_length=MAX_NAME_LENGTH)]
+DocumentId = Annotated[str, fastapi.Path(max_length=documents.MAX_NAME_LENGTH)]
 
 
 class _Chat(APIRoute):
@@ -78,13 +70,9 @@ class _Chat(APIRoute):
                 return await answer(request)
 
             async def search(question: str, options: chat.MemoryOptions, top: int) -> list[dict[str, Any]]:
-                current = served.documents.current_memory
-                work = served.service.submit_item(chat.search, current, options.options(), top, item=question)
-                try:
-                    passages: list[dict[str, Any]] = await _result(request, work)
-                except NothingToRead:
-                    return []
-                return passages
+                with suppress(NothingToRead):
+                    return await _search(request, served, question, options, top)
+                return []
 
             async def remember(document: NewDocument) -> None:
                 try:
@@ -167,12 +155,18 @@ async def _disconnected(request: Request) -> None:
         pass
 
 
+async def _search(
+    request: Request, served: Served, query: str, options: chat.SearchOptions, top: int
+) -> list[dict[str, Any]]:
+    current = served.documents.current_memory
+    work = served.service.submit_item(chat.search, current, options.options(), top, item=query)
+    return await _result(request, work)  # type: ignore[no-any-return]
+
+
 @router.post("/v1/search", tags=["Ask"])
 async def search(body: chat.SearchRequest, request: Request, served: FromState) -> ListReply[dict[str, Any]]:
     """The passages of the memory that fit a query best, whole, without an answer."""
-    current = served.documents.current_memory
-    work = served.service.submit_item(chat.search, current, body.options(), body.top, item=body.query)
-    return ListReply(data=await _result(request, work))
+    return ListReply(data=await _search(request, served, body.query, body, body.top))
 
 
 @router.get("/v1/models", tags=["Inspect"])
@@ -204,9 +198,9 @@ def show_bank(served: FromState) -> dict[str, Any]:
 )
 async def add(body: NewDocuments, request: Request, served: FromState) -> Response:
     """Memorise one document or several. Every question asked after the reply finds them."""
-    documents = body if isinstance(body, list) else [body]
-    size = sum(len(document.text) for document in documents) / BATCH_CHARACTERS
-    work = served.service.submit_item(served.documents.change, item=documents, size=size)
+    sent = body if isinstance(body, list) else [body]
+    size = sum(len(document.text) for document in sent) / documents.BATCH_CHARACTERS
+    work = served.service.submit_item(served.documents.change, item=sent, size=size)
     replies = [reply.model_dump(exclude=_NO_TEXT) for reply in await _result(request, work)]
     return JSONResponse({"object": "list", "data": replies} if isinstance(body, list) else replies[0], 201)
 
@@ -215,7 +209,9 @@ async def add(body: NewDocuments, request: Request, served: FromState) -> Respon
 def show_documents(
     served: FromState,
     limit: Annotated[int, Query(ge=1, le=100)] = 20,
-    after: Annotated[str, Query(max_length=MAX_NAME_LENGTH, description="The last id of the previous page.")] = "",
+    after: Annotated[
+        str, Query(max_length=documents.MAX_NAME_LENGTH, description="The last id of the previous page.")
+    ] = "",
 ) -> ListReply[DocumentReply]:
     """List the documents of the memory, those of clients first."""
     return served.documents.page(limit, after)
@@ -224,25 +220,20 @@ def show_documents(
 @router.get("/v1/documents/{id}", tags=["Documents"])
 def show_document(id: DocumentId, served: FromState) -> DocumentReply:
     """A document, with its text if a client sent it."""
-    document = served.documents.find(id)
-    if document is None:
-        raise _no_document()
+    if (document := served.documents.find(id)) is None:
+        raise ApiError(*_NO_DOCUMENT)
     return document
 
 
 @router.delete("/v1/documents/{id}", tags=["Documents"])
 async def remove(id: DocumentId, request: Request, served: FromState) -> dict[str, str | bool]:
     """Remove a document that a client sent."""
-    if id.startswith(INGESTED):
+    if id.startswith(documents.INGESTED):
         message = "Only documents that clients sent can be removed here; `mbc bank remove` removes others."
         raise ApiError(403, message, "not_kept_here")
     if not await _result(request, served.service.submit_item(served.documents.change, item=id)):
-        raise _no_document()
+        raise ApiError(*_NO_DOCUMENT)
     return {"id": id, "object": "document.deleted", "deleted": True}
-
-
-def _no_document() -> ApiError:
-    return ApiError(404, "There is no such document.", "document_not_found", "id")
 
 
 async def health(served: FromState) -> Response:

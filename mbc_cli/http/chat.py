@@ -6,7 +6,7 @@ import uuid
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from mbc_cli import request_fields as fields
 from mbc_cli.http.server import ApiError, api_error
@@ -62,6 +62,12 @@ def _read_mode(mode: str) -> str:
     return mode
 
 
+def _one(number: int | None) -> int | None:
+    if number not in (None, 1):
+        raise ValueError("not supported; each question gets one answer")
+    return number
+
+
 class SearchOptions(BaseModel):
     """The options of `mbc search`, which `mbc ask` has too."""
 
@@ -113,23 +119,15 @@ class ChatRequest(BaseModel):
         None, ge=-1, description=f"Longest generated answer, {_MAX_TOKENS} at most; -1 as if left out."
     )
     max_completion_tokens: int | None = Field(None, ge=-1, description="The same; takes precedence over max_tokens.")
-    n: int | None = Field(None, json_schema_extra={"enum": [1, None]})
+    n: Annotated[int | None, AfterValidator(_one)] = Field(None, json_schema_extra={"enum": [1, None]})
     mbc: MemoryOptions = MemoryOptions()
-
-    @field_validator("n")
-    @classmethod
-    def _is_supported(cls, value: Any) -> Any:
-        if value not in (None, 1):
-            raise ValueError("not supported; each question gets one answer")
-        return value
 
     @property
     def question(self) -> str:
-        last = next((message for message in reversed(self.messages) if message.role == "user"), None)
-        if last is not None and not last.is_text:
+        last = next((message for message in reversed(self.messages) if message.role == "user"), Message(role="user"))
+        if not last.is_text:
             raise ApiError(400, "Only parts of type text are supported.", "invalid_value", "messages")
-        question = last.text if last is not None else ""
-        if not question:
+        if not (question := last.text):
             raise ApiError(400, "There is no user message with a question.", "no_question", "messages")
         if len(question) > fields.MAX_QUESTION_LENGTH:
             message = f"The question has {len(question):,} characters, more than {fields.MAX_QUESTION_LENGTH:,}."
@@ -139,9 +137,8 @@ class ChatRequest(BaseModel):
     @property
     def options(self) -> AskOptions:
         max_tokens = self.max_completion_tokens or self.max_tokens or -1
-        return self.mbc.options(
-            max_new_tokens=min(max_tokens, _MAX_TOKENS) if max_tokens > 0 else None, earlier=_last_turn(self.messages)
-        )
+        most = min(max_tokens, _MAX_TOKENS) if max_tokens > 0 else None
+        return self.mbc.options(max_new_tokens=most, earlier=_last_turn(self.messages))
 
 
 def completed_question(messages: Sequence[Message]) -> str:
@@ -197,26 +194,21 @@ def answer(
     answers = memory.ask(completed, options, on_token=on_token)
     contents = [answer_text(answer) or "(no answer)" for answer in answers]
     count = memory.model.chunker.token_counts
+    each = zip(originals, contents, count(originals), count(contents), answers, strict=True)
     fields = []
-    for question, content, prompt, reply, answer in zip(
-        originals, contents, count(originals), count(contents), answers, strict=True
-    ):
+    for question, content, prompt, reply, answer in each:
         details = answer_json(answer.with_question(question), memory.paths, memory.loading)
-        sources = details.pop("sources")
-        details["together"] = len(questions)
         usage = {"prompt_tokens": prompt, "completion_tokens": reply, "total_tokens": prompt + reply}
-        fields.append({"content": content, "usage": usage, "sources": sources, "mbc": details})
+        about = {"sources": details.pop("sources"), "mbc": {**details, "together": len(questions)}}
+        fields.append({"content": content, "usage": usage, **about})
     return fields
 
 
 def search(
     open_memory: "Callable[[], Memory]", options: AskOptions, top: int, queries: Sequence[str]
 ) -> list[list[dict[str, Any]]]:
-    """The passages for each query."""
-    results = open_memory().search(queries, options, top=top)
-    return [
-        [passage_json(query, passage) for passage in passages] for query, passages in zip(queries, results, strict=True)
-    ]
+    results = zip(queries, open_memory().search(queries, options, top=top), strict=True)
+    return [[passage_json(query, passage) for passage in passages] for query, passages in results]
 
 
 def completion(model: str, answer: dict[str, Any]) -> dict[str, Any]:
@@ -268,5 +260,4 @@ async def stream_events(
 
 
 def event(value: dict[str, Any]) -> str:
-    """A server-sent event."""
     return f"data: {json.dumps(value)}\n\n"

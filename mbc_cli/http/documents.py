@@ -40,8 +40,7 @@ _Item = TypeVar("_Item")
 
 
 def _text(text: str) -> str:
-    text = storable(text).strip()
-    if not text:
+    if not (text := storable(text).strip()):
         raise ValueError("the text is empty")
     if len(text) > _MAX_TEXT_LENGTH:
         raise ValueError("the text is too long for one document; send it in parts")
@@ -55,8 +54,7 @@ def _name(name: str) -> str:
 
 
 def _date(date: str) -> str:
-    day = day_of(date)
-    if day is None:
+    if (day := day_of(date)) is None:
         raise ValueError("the date is not valid; write 2024-05-31, for example")
     return day
 
@@ -97,10 +95,8 @@ class NewDocument(BaseModel):
         return _digest(self.name or "")
 
     def reply(self, chunks: int = 0) -> DocumentReply:
-        state: Literal["memorised", "waiting"] = "memorised" if chunks else "waiting"
-        return DocumentReply(
-            id=self.id, name=self.name, date=self.date, chunks=chunks or None, state=state, text=self.text
-        )
+        how: Any = {"chunks": chunks, "state": "memorised"} if chunks else {"chunks": None}
+        return DocumentReply(id=self.id, name=self.name, date=self.date, text=self.text, **how)
 
 
 # Discriminated by shape, so that an error is about the intended variant.
@@ -308,14 +304,12 @@ class ClientDocuments:
         return [self._from_client(bank, document.id) or document.reply() for document in documents]
 
     def _from_client(self, bank: MemoryBank, id: str) -> DocumentReply | None:
-        document = self.folder.read(id)
-        if document is None:
+        if (document := self.folder.read(id)) is None:
             return None
         source = str(self.folder.file(id))  # the bank holds long documents in pieces
         pieces = bank.lookup([(source, part) for part in bank.parts_of(source)])
-        return document.reply(
-            sum(piece.chunks * sum(origin.source == source for origin in piece.origins) for piece in pieces)
-        )
+        chunks = (piece.chunks for piece in pieces for origin in piece.origins if origin.source == source)
+        return document.reply(sum(chunks))
 
     def _is_from_clients(self, document: StoredDocument) -> bool:
         return bool(document.origins) and all(self.folder.has(origin.source) for origin in document.origins)

@@ -34,8 +34,7 @@ from mbc_cli.service import QueueFull, ServiceClosed
 from mbc_engine.errors import BankBusy, BankError, ConfigError, DataError, MBCError, NothingToRead
 
 TOKEN_VARIABLE: Final = "MBC_TOKEN"  # noqa: S105
-# For accepted requests to finish at shutdown.
-GRACE_SECONDS: Final = 30
+GRACE_SECONDS: Final = 30  # for accepted requests to finish at shutdown
 BODY_SECONDS: Final = 30
 HEADER_SECONDS: Final = 10
 # Of which one address may hold half: a proxy has one for all its clients.
@@ -96,15 +95,13 @@ def api_error(error: Exception) -> ApiError:
 
 
 async def _respond(request: Request, error: Exception) -> Response:
+    def is_allowed(method: str) -> bool:
+        return any(route.matches({**request.scope, "method": method})[0] is Match.FULL for route in request.app.routes)
+
     response = api_error(error).response
     if response.status_code == 405:  # the error names the methods of one route of the path
-        response.headers["Allow"] = ", ".join(method for method in HTTPMethod if _is_route(request, method))
+        response.headers["Allow"] = ", ".join(filter(is_allowed, HTTPMethod))
     return response
-
-
-def _is_route(request: Request, method: str) -> bool:
-    scope = {**request.scope, "method": method}
-    return any(route.matches(scope)[0] is Match.FULL for route in request.app.routes)
 
 
 EXCEPTION_HANDLERS: Final[dict[Any, Any]] = dict.fromkeys(
@@ -130,19 +127,15 @@ def read_token(file: Path | None, host: str, environment: Mapping[str, str] = os
     if file is None and TOKEN_VARIABLE not in environment:
         if is_loopback(host):
             return None
-        raise ConfigError(
-            f"A server at {host} can be reached from other machines, which requires a token.",
-            hint=f"Name a file with --token-file, or set {TOKEN_VARIABLE}.",
-        )
+        hint = f"Name a file with --token-file, or set {TOKEN_VARIABLE}."
+        raise ConfigError(f"A server at {host} can be reached from other machines, which requires a token.", hint=hint)
     try:
         token = (environment[TOKEN_VARIABLE] if file is None else file.read_text("utf-8")).strip()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"The token in {file} cannot be read.", hint="Check the path and its permissions.") from error
     if not re.fullmatch("[!-~]{16,}", token):
-        raise ConfigError(
-            f"The token in {file or TOKEN_VARIABLE} is not valid.",
-            hint="A token has at least 16 letters, digits and punctuation marks, such as from `openssl rand -hex 32`.",
-        )
+        hint = "A token has at least 16 letters, digits and punctuation marks, such as from `openssl rand -hex 32`."
+        raise ConfigError(f"The token in {file or TOKEN_VARIABLE} is not valid.", hint=hint)
     return token
 
 
@@ -157,8 +150,7 @@ def _require_access(scope: Scope, token: str | None, origins: Collection[str]) -
     headers = Headers(scope=scope)
     if token is not None:
         scheme, _, sent = headers.get("authorization", "").partition(" ")
-        is_same = secrets.compare_digest(sent.strip().encode(), token.encode())
-        if not is_same or scheme.lower() != "bearer":
+        if not secrets.compare_digest(sent.strip().encode(), token.encode()) or scheme.lower() != "bearer":
             message = "The token is missing or wrong: send it as `Authorization: Bearer TOKEN`."
             raise ApiError(401, message, "invalid_api_key")
         return
@@ -245,10 +237,8 @@ def listen(host: str, port: int) -> socket.socket:
     try:
         return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as error:
-        raise ConfigError(
-            f"{host} port {port} cannot be used: {error.strerror or error}.",
-            hint="Choose another with --port or --host; --port 0 picks a free one.",
-        ) from error
+        hint = "Choose another with --port or --host; --port 0 picks a free one."
+        raise ConfigError(f"{host} port {port} cannot be used: {error.strerror or error}.", hint=hint) from error
 
 
 def base_url(listener: socket.socket) -> str:
@@ -270,19 +260,15 @@ class Connection(H11Protocol):
         self._deadline = self.loop.call_later(HEADER_SECONDS, transport.close)
 
     def data_received(self, data: bytes) -> None:
-        if self._deadline is None and not self._is_answering:
-            self._deadline = self.loop.call_later(HEADER_SECONDS, self.transport.close)
         super().data_received(data)
-        if self._is_answering:
+        if self.cycle is not None and not self.cycle.response_complete:
             self._drop_deadline()
+        elif self._deadline is None:
+            self._deadline = self.loop.call_later(HEADER_SECONDS, self.transport.close)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._drop_deadline()
         super().connection_lost(exc)
-
-    @property
-    def _is_answering(self) -> bool:
-        return self.cycle is not None and not self.cycle.response_complete
 
     def _drop_deadline(self) -> None:
         if self._deadline is not None:
@@ -295,24 +281,11 @@ class Server(uvicorn.Server):
 
     def __init__(self, app: ASGIApp, url: str) -> None:
         self._url = url
-        super().__init__(
-            uvicorn.Config(
-                app,
-                loop="asyncio",
-                http=Connection,
-                ws="none",
-                lifespan="on",
-                interface="asgi3",
-                log_config=None,
-                log_level="critical",  # the app reports errors
-                access_log=False,
-                server_header=False,
-                proxy_headers=False,
-                limit_concurrency=_CONNECTIONS,
-                timeout_keep_alive=30,
-                timeout_graceful_shutdown=GRACE_SECONDS,
-            )
-        )
+        kinds: Any = {"loop": "asyncio", "http": Connection, "ws": "none", "lifespan": "on", "interface": "asgi3"}
+        logs: Any = {"log_config": None, "log_level": "critical", "access_log": False}  # the app reports errors
+        headers: Any = {"server_header": False, "proxy_headers": False}
+        times: Any = {"timeout_keep_alive": 30, "timeout_graceful_shutdown": GRACE_SECONDS}
+        super().__init__(uvicorn.Config(app, limit_concurrency=_CONNECTIONS, **kinds, **logs, **headers, **times))
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)

@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -92,12 +93,8 @@ class Upstream:
         reply = await self._send(body)
         if reply.is_success and reply.headers.get("content-type", "").startswith(EVENTS):
             events = self._streamed(reply, remembering, extra)
-            return StreamingResponse(
-                events,
-                media_type=EVENTS,
-                headers={"Cache-Control": "no-cache"},
-                background=BackgroundTask(reply.aclose),
-            )
+            closing, headers = BackgroundTask(reply.aclose), {"Cache-Control": "no-cache"}
+            return StreamingResponse(events, media_type=EVENTS, headers=headers, background=closing)
         content = await self._read(reply)
         try:
             whole = _parsed(content)
@@ -138,7 +135,7 @@ class Upstream:
                 data = line.removeprefix("data:").strip()
                 if data == "[DONE]":
                     break
-                chunk = _chunk(data)
+                chunk = _object(data) or {}
                 head = head or {name: chunk[name] for name in ("id", "created", "model") if name in chunk}
                 said, is_last = _said(chunk)
                 text += said if len(text) < _MOST_BYTES else ""
@@ -157,9 +154,8 @@ class Upstream:
             await work()
 
     async def _send(self, body: dict[str, Any]) -> httpx.Response:
-        headers = {"Content-Type": "application/json"}
-        content = json.dumps(body)
-        request = self._client.build_request("POST", f"{self.url}/chat/completions", content=content, headers=headers)
+        url, headers = f"{self.url}/chat/completions", {"Content-Type": "application/json"}
+        request = self._client.build_request("POST", url, content=json.dumps(body), headers=headers)
         try:
             return await self._client.send(request, stream=True)
         except httpx.HTTPError as error:
@@ -197,12 +193,11 @@ class _Conversation:
         for number, source in enumerate(sources, 1):
             passage = f"[{number}] {_place(source)}\n{source['passage']}"[:left]
             text, left = f"{text}\n\n{passage}", left - len(passage)
-        index = max(index for index, message in enumerate(self._messages) if message.role == "user")
-        content = messages[index]["content"]
-        if sources and isinstance(content, list):
-            messages[index] = {**messages[index], "content": [{"type": "text", "text": text}, *content]}
-        elif sources:
-            messages[index] = {**messages[index], "content": f"{text}\n\nThe message:\n{content}"}
+        if sources:
+            index = max(index for index, message in enumerate(self._messages) if message.role == "user")
+            said = messages[index]["content"]
+            parts = [{"type": "text", "text": text}, *said] if isinstance(said, list) else None
+            messages[index] = {**messages[index], "content": parts or f"{text}\n\nThe message:\n{said}"}
         return messages
 
     def with_reply(self, reply: str) -> NewDocument | None:
@@ -228,12 +223,11 @@ def _name(said: Sequence[tuple[str, str]]) -> str | None:
     return f"conversation {hashlib.sha256(begin.encode()).hexdigest()[:12]}"
 
 
-def _chunk(data: str) -> dict[str, Any]:
-    try:
-        chunk = _parsed(data)
-    except ValueError:
-        return {}
-    return chunk if isinstance(chunk, dict) else {}
+def _object(data: str | bytes) -> dict[str, Any] | None:
+    """A JSON object; None if it is none."""
+    with suppress(ValueError):
+        return parsed if isinstance(parsed := _parsed(data), dict) else None
+    return None
 
 
 def _said(chunk: dict[str, Any]) -> tuple[str, bool]:
@@ -246,14 +240,14 @@ def _said(chunk: dict[str, Any]) -> tuple[str, bool]:
     return text if isinstance(text, str) else "", is_last
 
 
-def _refuse(number: str) -> None:
-    raise ValueError(f"{number} is no number in JSON")
-
-
 def _parsed(data: str | bytes) -> Any:
     """JSON. Raises ValueError if it is none: without NaN and infinity, and not nested without end."""
+
+    def refuse(number: str) -> None:
+        raise ValueError(f"{number} is no number in JSON")
+
     try:
-        return json.loads(data, parse_constant=_refuse)
+        return json.loads(data, parse_constant=refuse)
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
 
@@ -273,8 +267,5 @@ def _listed(sources: Sequence[dict[str, Any]], reply: str) -> str:
 
 async def for_upstream(request: Request, own_model: str) -> dict[str, Any] | None:
     """The body of a request for another model than the memory's own; None if it is for that one, or no JSON object."""
-    try:
-        body = _parsed(await request.body())
-    except ValueError:
-        return None
-    return body if isinstance(body, dict) and body.get("model") != own_model else None
+    body = _object(await request.body())
+    return None if body is None or body.get("model") == own_model else body

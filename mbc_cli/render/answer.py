@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import typer
 from rich.style import Style
@@ -36,7 +36,6 @@ FILE_STATES: Final = {
     "gone": "the file no longer exists",
     "unreadable": "the file cannot be read",
 }
-_STYLES: Final = {"sure": "bold", "perhaps": "bold yellow", "missing": "yellow"}
 _COLOURS: Final = {"high": "green", "medium": "yellow", "low": "yellow"}
 # Where an answer of a model of the paper's method comes from.
 _ORIGINS: Final = {
@@ -71,9 +70,8 @@ def _part_lines(answer: Answer) -> list[str]:
     return [part if part[0].isdigit() else f"• {part}" for part in parts]
 
 
-def answer_state(answer: Answer) -> Literal["sure", "perhaps", "missing"]:
-    """How an answer is given."""
-    return "missing" if answer.text is None else "perhaps" if answer.tentative else "sure"
+def answer_style(answer: Answer) -> str:
+    return "yellow" if answer.text is None else "bold yellow" if answer.tentative else "bold"
 
 
 def item_sources(answer: Answer) -> list[Source]:
@@ -117,11 +115,10 @@ def confidence_words(confidence: Confidence) -> Text:
 
 
 def _provenance(source: Source) -> Text:
-    if source.text_from != "bank":
-        date = f" ({sanitise(source.date)})" if source.date else ""
-        return Text.assemble("found in ", _source_link(source), date)
-    state = f"; {FILE_STATES[source.state]}" if source.state in FILE_STATES else ""
-    return Text.assemble("found in the bank's copy of ", _source_link(source), state)
+    if source.text_from == "bank":
+        state = f"; {FILE_STATES[source.state]}" if source.state in FILE_STATES else ""
+        return Text.assemble("found in the bank's copy of ", _source_link(source), state)
+    return Text.assemble("found in ", _source_link(source), f" ({sanitise(source.date)})" if source.date else "")
 
 
 def language_note(question: str) -> str | None:
@@ -213,7 +210,7 @@ def show_answer(answer: Answer, *, with_bank: bool = False, is_streamed: bool = 
     elif not is_streamed:  # a base LM may generate nothing; a pipe gets an empty line
         nothing = Text("(no answer)", "dim") if out.is_terminal else Text()
         text = answer_text(answer)
-        out.print(Text(sanitise(text), _STYLES[answer_state(answer)]) if text else nothing)
+        out.print(Text(sanitise(text), answer_style(answer)) if text else nothing)
     if (trust := confidence_line(answer)) is not None:
         out.print(trust)
     for sentence in answer.unsupported:
@@ -230,13 +227,13 @@ def show_answer(answer: Answer, *, with_bank: bool = False, is_streamed: bool = 
 
 def _show_items(answer: Answer) -> dict[int, Source]:
     """Print the parts of an answer, each document's with its source below; returns the answer's other sources."""
-    lines, parts, style = answer_lines(answer), _part_lines(answer), _STYLES[answer_state(answer)]
-    for line in lines[: len(lines) - len(parts)]:
-        out.print(Text(sanitise(line), style))
+    lines, parts, style = answer_lines(answer), _part_lines(answer), answer_style(answer)
     found = [(_place(item.source), _other_sentence(answer, item)) for item in answer.items]
+    if not parts or len(lines) > len(parts):
+        out.print(Text(sanitise(lines[0]), style))
     for number, item in enumerate(answer.items):
-        for line in parts[number : number + 1]:
-            out.print(Text(sanitise(line), style))
+        if parts:
+            out.print(Text(sanitise(parts[number]), style))
         if found[number : number + 1] != found[number + 1 : number + 2]:
             if sentence := found[number][1]:
                 print_indented(sentence, by=_INDENT)
@@ -258,20 +255,15 @@ def _listed(answer: Answer) -> tuple[str, dict[int, Source]]:
     """What to list below an answer, by number: the sources a written one cites, or those beside the first."""
     if answer.text is None:
         return "Closest passages:", dict(enumerate(answer.sources, 1))
-    if numbers := cited_in(answer):
-        return "Sources:", {number: answer.sources[number - 1] for number in numbers}
+    if answer.written_by is not None:
+        from mbc_engine.mini.citations import cited
+
+        numbers = sorted(number for number in cited(answer.text) if 1 <= number <= len(answer.sources))
+        if numbers:
+            return "Sources:", {number: answer.sources[number - 1] for number in numbers}
     if answer.is_extracted:
         return _OTHERS, dict(enumerate(answer.sources[1:], 1))
     return "Sources:", dict(enumerate(answer.sources, 1))
-
-
-def cited_in(answer: Answer) -> list[int]:
-    """The numbers of the sources that a written answer cites, from 1."""
-    if answer.written_by is None or answer.text is None:
-        return []
-    from mbc_engine.mini.citations import cited
-
-    return sorted(number for number in cited(answer.text) if 1 <= number <= len(answer.sources))
 
 
 def show_source(number: int, source: Source, lines: Sequence[str | Text], *, with_bank: bool = False) -> None:
@@ -337,7 +329,6 @@ def source_json(source: Source) -> dict[str, Any]:
 
 
 def passage_json(query: str, source: Source) -> dict[str, Any]:
-    """A search result with its whole passage."""
     return {**asdict(source), "words": shared_words(query, source)}
 
 

@@ -32,24 +32,18 @@ def show_info(bank: "MemoryBank") -> None:
     shape, floats = header.shape, header.float_bytes(totals.chunks)
     times = f"{floats / sizes.codes:,.0f}" if floats > 10 * sizes.codes else f"{floats / max(sizes.codes, 1):.2g}"
     print_facts(
-        [
-            ("bank", bank.name),
-            ("made", header.created),
-            ("model", f"{header.signature.name} ({header.signature.fingerprint})"),
-            ("holds", content_summary(totals)),
-            *([] if header.keeps_origins else [("sources", "not kept")]),
-            *([] if header.keeps_text else [("text", "not kept")]),
-            ("a chunk", f"{shape.bits_per_chunk} bits: {code_layout(shape)}"),
-            ("vectors", f"{header.dim} wide, {codebooks(shape)}"),
-            *size_facts(sizes, totals.chunks)[:-2],
-            *document_facts(sizes, totals.documents, bank.mean_size()),
-            *_codec_facts(texts, totals.chunks),
-            *(
-                [("as float32", f"the vectors would take {format_size(floats)}, {times} times the codes")]
-                if floats
-                else []
-            ),
-        ]
+        ("bank", bank.name),
+        ("made", header.created),
+        ("model", f"{header.signature.name} ({header.signature.fingerprint})"),
+        ("holds", content_summary(totals)),
+        ("sources", None if header.keeps_origins else "not kept"),
+        ("text", None if header.keeps_text else "not kept"),
+        ("a chunk", f"{shape.bits_per_chunk} bits: {code_layout(shape)}"),
+        ("vectors", f"{header.dim} wide, {codebooks(shape)}"),
+        *size_facts(sizes, totals.chunks)[:-2],
+        *document_facts(sizes, totals.documents, bank.mean_size()),
+        *_codec_facts(texts, totals.chunks),
+        ("as float32", floats > 0 and f"the vectors would take {format_size(floats)}, {times} times the codes"),
     )
 
 
@@ -73,24 +67,25 @@ def _codec_facts(texts: "TextState", chunks: int) -> list[tuple[str, str]]:
 
 def print_info_json(bank: "MemoryBank") -> None:
     header, totals, texts = bank.header, bank.totals(), bank.text_state()
-    info = {
-        "path": bank.name,
-        "created": header.created,
-        "model": {**asdict(header.signature), "fingerprint": header.signature.fingerprint},
-        "codes": {**asdict(header.shape), "dim": header.dim, "bits_per_chunk": header.shape.bits_per_chunk},
-        "keeps_sources": header.keeps_origins,
-        "keeps_text": header.keeps_text,
-        "text_model": texts.lm if texts.lm_texts else None,
-        "text_codecs": {
-            "lm": {"texts": texts.lm_texts, "bytes": texts.lm_bytes},
-            "zstd": {"texts": totals.chunks - texts.lm_texts if header.keeps_text else 0},
-        },
-        **asdict(totals),
-        "sizes": bank.sizes(),
-        "mean_size": bank.mean_size(),
-        "float32_bytes": header.float_bytes(totals.chunks),
-    }
-    print_json(info)
+    print_json(
+        {
+            "path": bank.name,
+            "created": header.created,
+            "model": {**asdict(header.signature), "fingerprint": header.signature.fingerprint},
+            "codes": {**asdict(header.shape), "dim": header.dim, "bits_per_chunk": header.shape.bits_per_chunk},
+            "keeps_sources": header.keeps_origins,
+            "keeps_text": header.keeps_text,
+            "text_model": texts.lm if texts.lm_texts else None,
+            "text_codecs": {
+                "lm": {"texts": texts.lm_texts, "bytes": texts.lm_bytes},
+                "zstd": {"texts": totals.chunks - texts.lm_texts if header.keeps_text else 0},
+            },
+            **asdict(totals),
+            "sizes": bank.sizes(),
+            "mean_size": bank.mean_size(),
+            "float32_bytes": header.float_bytes(totals.chunks),
+        }
+    )
 
 
 def code_layout(shape: "CodeShape") -> str:
@@ -114,13 +109,9 @@ def size_facts(sizes: "BankSizes", chunks: int) -> list[tuple[str, str]]:
     def each(count: int) -> str:
         return f", {format_bytes_per_chunk(count, chunks)}" if chunks else ""
 
+    parts = {"codes": sizes.codes, "words": sizes.words, "text": sizes.texts}
     return [
-        ("codes", f"{format_size(sizes.codes)}{each(sizes.codes)}"),
-        *(
-            (name, f"{format_size(size)}{each(size)}")
-            for name, size in (("words", sizes.words), ("text", sizes.texts))
-            if size
-        ),
+        *((name, f"{format_size(size)}{each(size)}") for name, size in parts.items() if size or name == "codes"),
         ("index", format_size(sizes.file - sizes.codes - sizes.words - sizes.texts)),
         ("file on disk", f"{format_size(sizes.file)}{each(sizes.file)}"),
         ("codebook", f"{format_size(sizes.codebook)}, in the model"),
@@ -129,10 +120,8 @@ def size_facts(sizes: "BankSizes", chunks: int) -> list[tuple[str, str]]:
 
 def document_facts(sizes: "BankSizes", documents: int, read: float | None) -> list[tuple[str, str]]:
     """Bytes per document against the mean source size `read`, a bank's fixed bytes, and the break-even point."""
-    fixed = (
-        "fixed part",
-        f"{format_size(EMPTY_BANK_BYTES)}; the codebook, {format_size(sizes.codebook)}, is in the model",
-    )
+    codebook = f"the codebook, {format_size(sizes.codebook)}, is in the model"
+    fixed = ("fixed part", f"{format_size(EMPTY_BANK_BYTES)}; {codebook}")
     file = format_size(sizes.file)
     if not documents:
         return [fixed, ("on disk", file)]
@@ -153,10 +142,10 @@ def print_bank_summary(bank: "MemoryBank", extra: dict[str, Any] | None = None) 
     """Print a bank after a change: as JSON with `extra` fields, or as text if `extra` is None."""
     totals, sizes = bank.totals(), bank.sizes()
     if extra is None:
-        print_facts([("bank", bank.name), ("holds", content_summary(totals)), *size_facts(sizes, totals.chunks)])
-        return
-    result = {"path": bank.name, **asdict(totals), "sizes": sizes}
-    print_json({**extra, "bank": result} if extra else result)
+        print_facts(("bank", bank.name), ("holds", content_summary(totals)), *size_facts(sizes, totals.chunks))
+    else:
+        result = {"path": bank.name, **asdict(totals), "sizes": sizes}
+        print_json({**extra, "bank": result} if extra else result)
 
 
 def show_list(documents: "Iterable[StoredDocument]", *, as_json: bool) -> None:
@@ -164,42 +153,45 @@ def show_list(documents: "Iterable[StoredDocument]", *, as_json: bool) -> None:
     if as_json:
         print_json_lines(map(_object, documents))
         return
-    columns = (("chunks", ">6"), ("bytes", ">10"), ("date", "<10"), ("document", ""))
-    print_rows(columns, (row for document in documents for row in _rows(document)))
+
+    def rows() -> Iterator[tuple[object, ...]]:
+        for document in documents:
+            if not document.origins:
+                yield document.chunks, "", "", document.digest
+            for origin in document.origins:
+                yield document.chunks, document.size, origin.date or "", display_path(origin.name)
+
+    print_rows((("chunks", ">6"), ("bytes", ">10"), ("date", "<10"), ("document", "")), rows())
 
 
 def show_documents(documents: "Iterable[StoredDocument]", bank: "MemoryBank", *, with_codes: bool) -> None:
-    """Print what a bank has of looked-up documents; codes in place of the text if they are wanted."""
+    """Print what a bank has of looked-up documents.
+
+    If codes are wanted, they are in place of the text: a line per chunk, its number, then each token's codes by level.
+    """
     files, shape = Files(), bank.header.shape
     for number, document in enumerate(documents):
         if number:
             out.print()
         text, losses = _text_and_losses(document, bank, files)
-        sizes = [] if document.size is None else [("bytes", f"{document.size:,}")]
+        looked_at = islice(_looked_at(document, files), _LOOKED_AT)
+        places = [", ".join(filter(None, (display_path(at.name), at.date, state))) for at, state in looked_at]
         more = len(document.origins) - _LOOKED_AT
         print_facts(
-            [
-                *(
-                    (
-                        "" if at else "read from",
-                        sanitise(", ".join(filter(None, (display_path(origin.name), origin.date, state)))),
-                    )
-                    for at, (origin, state) in enumerate(islice(_looked_at(document, files), _LOOKED_AT))
-                ),
-                *((("", f"and {more:,} more, which --json lists"),) if more > 0 else ()),
-                *((("title", sanitise(document.outline.title)),) if document.outline.title else ()),
-                ("digest", document.digest),
-                *sizes,
-                *((("not kept", sanitise(", ".join(losses))),) if losses else ()),
-                ("chunks", f"{document.chunks:,}, {pluralise(shape.bytes_of(document.chunks), 'byte')} of codes"),
-            ]
+            *(("" if at else "read from", place) for at, place in enumerate(places)),
+            ("", more > 0 and f"and {more:,} more, which --json lists"),
+            ("title", document.outline.title or None),
+            ("digest", document.digest),
+            ("bytes", None if document.size is None else f"{document.size:,}"),
+            ("not kept", ", ".join(losses) if losses else None),
+            ("chunks", f"{document.chunks:,}, {pluralise(shape.bytes_of(document.chunks), 'byte')} of codes"),
         )
         if with_codes:
-            lines = code_lines(document)
-        else:
-            lines = ["", *map(sanitise, text.split("\n"))] if text is not None else []
-        for line in lines:
-            print(line)
+            assert document.codes is not None
+            for ordinal, chunk in enumerate(document.codes.tolist(), 1):
+                print(f"{ordinal:>6}  {' '.join('.'.join(map(str, levels)) for levels in chunk)}")
+        elif text is not None:
+            print("", *map(sanitise, text.split("\n")), sep="\n")
 
 
 def _looked_at(document: "StoredDocument", files: Files) -> "Iterator[tuple[Origin, State]]":
@@ -222,15 +214,6 @@ def _text_and_losses(
     return joined_text(texts, bank.name, text_model) if texts else None, None
 
 
-def code_lines(document: "StoredDocument") -> list[str]:
-    """The codes of a looked-up document, a line per chunk: its number, then each token's codes by level."""
-    assert document.codes is not None
-    return [
-        f"{ordinal:>6}  {' '.join('.'.join(map(str, levels)) for levels in chunk)}"
-        for ordinal, chunk in enumerate(document.codes.tolist(), 1)
-    ]
-
-
 def documents_json(documents: "Iterable[StoredDocument]", bank: "MemoryBank") -> None:
     """Print a line of JSON per document; codes are [chunks][tokens][levels]."""
     files, shape = Files(), bank.header.shape
@@ -245,13 +228,6 @@ def documents_json(documents: "Iterable[StoredDocument]", bank: "MemoryBank") ->
         }
         for document in documents
     )
-
-
-def _rows(document: "StoredDocument") -> Iterator[tuple[object, ...]]:
-    if not document.origins:
-        yield document.chunks, "", "", document.digest
-    for origin in document.origins:
-        yield document.chunks, document.size, origin.date or "", display_path(origin.name)
 
 
 def _object(document: "StoredDocument") -> dict[str, Any]:

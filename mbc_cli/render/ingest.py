@@ -13,17 +13,9 @@ from mbc_cli.render.bank import content_summary, size_facts
 from mbc_cli.render.progress import ProgressView
 from mbc_cli.render.terminal import is_on, out, print_facts, print_json, print_json_lines
 from mbc_cli.text import display_path, format_duration, format_size, pluralise, sanitise
+from mbc_engine import events
 from mbc_engine.errors import DataError
-from mbc_engine.events import (
-    ContentLost,
-    DocumentsIngested,
-    Event,
-    FileSkipped,
-    FilesLeftOut,
-    IngestFinished,
-    IngestStarted,
-    TextsRecoded,
-)
+from mbc_engine.events import IngestFinished
 from mbc_engine.text import IGNORE_FILE
 
 if TYPE_CHECKING:
@@ -39,7 +31,7 @@ _REASONS = _NAMES = 5
 class IngestProgress(ProgressView):
     """Shows an ingest's progress from its events or, when watching, several in succession.
 
-    `doing` and `done` are the verbs for what happens to files; `saved` says what is kept after a stop.
+    `doing` and `done` are the verbs for what happens to files; `stopping` is what to announce after Ctrl-C.
     """
 
     def __init__(
@@ -50,51 +42,51 @@ class IngestProgress(ProgressView):
         watches: bool = False,
         doing: str = "Memorising",
         done: str = "Memorised",
-        saved: str = "Everything counted above is saved",
     ) -> None:
         super().__init__(in_bytes=True)
         self._bank, self._as_json, self._watches = bank, as_json, watches
-        self._doing, self._done, self._saved = doing, done, saved
+        self._doing, self._done = doing, done
+        saving = "" if watches else " Saving the documents encoded so far; Ctrl-C again stops at once."
+        self.stopping = f"Stopping.{saving}"
         self._size = self._files = 0
-        self._skipped: list[FileSkipped] = []  # all for JSON or with --verbose, else the first of each reason
+        self._skipped: list[events.FileSkipped] = []  # all for JSON or with --verbose, else the first of each reason
         self._reasons: Counter[str] = Counter()
-        self._left_out: list[FilesLeftOut] = []
-        self._lost: list[ContentLost] = []
-        self._recoded: TextsRecoded | None = None
+        self._left_out: list[events.FilesLeftOut] = []
+        self._lost: list[events.ContentLost] = []
+        self._recoded: events.TextsRecoded | None = None
         self._problem = ""
         self._end: IngestFinished | None = None
 
-    def show(self, event: Event) -> None:
+    def show(self, event: events.Event) -> None:
         match event:
-            case IngestStarted():
+            case events.IngestStarted():
                 self._begin(event)
-            case FileSkipped():
+            case events.FileSkipped():
                 self._reasons[event.reason] += 1
                 if self._as_json or is_on("verbose") or self._reasons[event.reason] == 1:
                     self._skipped.append(event)
-            case FilesLeftOut():
+            case events.FilesLeftOut():
                 self._left_out.append(event)
-            case ContentLost():
+            case events.ContentLost():
                 self._lost.append(event)
-            case DocumentsIngested():
+            case events.DocumentsIngested():
                 self._show_progress(event)
-            case TextsRecoded():
+            case events.TextsRecoded():
                 self._show_recoding(event)
             case IngestFinished():
                 is_first, self._end = self._end is None, event
                 if self._watches:
                     self._show_round(event, is_first=is_first)
 
-    def _begin(self, event: IngestStarted) -> None:
-        self._size, self._files = event.size, event.files
-        self._skipped, self._reasons, self._recoded = [], Counter(), None
-        self._left_out, self._lost = [], []
+    def _begin(self, event: events.IngestStarted) -> None:
+        self._size, self._files, self._recoded = event.size, event.files, None
+        self._skipped, self._reasons, self._left_out, self._lost = [], Counter(), [], []
         if self._end is None and not self.is_live:  # no bar shows it
             sizes = f", {format_size(event.size)}" if event.size else ""  # unknown for a stream
             self.line(f"{self._doing} {pluralise(event.files, 'file')}{sizes}.")
         self.bar(self._doing, self._size or None)
 
-    def _show_progress(self, event: DocumentsIngested) -> None:
+    def _show_progress(self, event: events.DocumentsIngested) -> None:
         notes = [f"{event.files:,}/{self._files:,} files"] if self._files > 1 else []
         if event.current:
             notes.append(sanitise(Path(event.current).name))
@@ -104,13 +96,12 @@ class IngestProgress(ProgressView):
             notes.append(_rate(done, "document", event.seconds))
         self.bar(self._doing, self._size or None, completed=event.size, note=" · ".join(notes))
 
-    def _show_recoding(self, event: TextsRecoded) -> None:
+    def _show_recoding(self, event: events.TextsRecoded) -> None:
         if event.problem:
             if event.problem != self._problem:  # a watch would repeat it after every change
                 self.line(f"Texts remain compressed with zstd: {event.problem}")
-            self._problem = event.problem
+            self._problem, self._recoded = event.problem, event
             self.remove_bar("Recoding texts")
-            self._recoded = event
             return
         # Only once a text is done is the language model known to be available. A watch reports each round anyway.
         if event.done and not self._recoded and self._end is None:
@@ -122,13 +113,6 @@ class IngestProgress(ProgressView):
         if self._watches and event.done == event.chunks:
             self.remove_bar("Recoding texts")  # the watch continues
         self._recoded = event if event.done else None
-
-    def announce_stopping(self) -> None:
-        saving = "" if self._watches else " Saving the documents encoded so far; Ctrl-C again stops at once."
-        self.announce(f"Stopping.{saving}")
-
-    def announce_stopped(self) -> None:
-        self.announce(f"Stopped. {self._saved}; run the same command again to continue.")
 
     @property
     def is_complete(self) -> bool:
@@ -190,17 +174,17 @@ class IngestProgress(ProgressView):
         self.show_skipped()
         self._show_lost()
         for left_out in self._left_out:
-            way_out = "" if left_out.reason == IGNORE_FILE else "; --all-files takes it"
-            names = f"  left out: {_listed(left_out.sources)} ({sanitise(left_out.reason)})"
-            out.print(Text(f"{names}{way_out if left_out.count == 1 else way_out.replace('it', 'them')}"))
+            takes = f"; --all-files takes {'it' if left_out.count == 1 else 'them'}"
+            way_out = "" if left_out.reason == IGNORE_FILE else takes
+            out.print(Text(f"  left out: {_listed(left_out.sources)} ({sanitise(left_out.reason)}){way_out}"))
         if end.gone:
             are, them = ("file is", "it") if end.gone == 1 else ("files are", "them")
             names = f": {_listed(end.gone_sources)}" if end.gone_sources else ""
             out.print(Text(f"{end.gone:,} ingested {are} gone{names}; --prune removes {them}", "yellow"))
-        facts = [(end.unchanged, "unchanged"), (end.removed, "removed"), (end.skipped, "skipped")]
         done = [pluralise(end.documents, "document"), pluralise(end.chunks, "chunk")]
-        line = f"{self._done} {', '.join([*done, *(f'{count:,} {what}' for count, what in facts if count)])}"
-        line += f" in {format_duration(end.seconds)}."
+        rest = {"unchanged": end.unchanged, "removed": end.removed, "skipped": end.skipped}
+        done += [f"{count:,} {what}" for what, count in rest.items() if count]
+        line = f"{self._done} {', '.join(done)} in {format_duration(end.seconds)}."
         if end.bank_documents:
             totals, sizes = _holdings(end)
             line += f" {display_path(self._bank)} holds {content_summary(totals)}, {format_size(sizes.file)}."
@@ -210,16 +194,15 @@ class IngestProgress(ProgressView):
 
     def _show_sizes(self, end: IngestFinished) -> None:
         share = f"{end.encoding / max(end.seconds, 1e-3):.0%} of the time in the encoder"
-        table = [("speed", f"{_rate(end.chunks, 'chunk', end.seconds)}, {share}")] if end.chunks else []
+        recoding = None
         if (recoded := self._recoded) and recoded.done:
-            saved = f"{format_size(recoded.before_bytes)} to {format_size(recoded.after_bytes)}"
-            table.append(
-                ("recoded", f"{pluralise(recoded.done, 'text')} in {format_duration(recoded.seconds)}, {saved}")
-            )
-        if end.bank_documents:
-            totals, sizes = _holdings(end)
-            table += size_facts(sizes, totals.chunks)
-        print_facts(table)
+            recoding = f"{pluralise(recoded.done, 'text')} in {format_duration(recoded.seconds)}, "
+            recoding += f"{format_size(recoded.before_bytes)} to {format_size(recoded.after_bytes)}"
+        print_facts(
+            ("speed", end.chunks > 0 and f"{_rate(end.chunks, 'chunk', end.seconds)}, {share}"),
+            ("recoded", recoding),
+            *(size_facts(_holdings(end)[1], end.bank_chunks) if end.bank_documents else ()),
+        )
 
     def _summary_json(self, end: IngestFinished) -> dict[str, Any]:
         totals, sizes = _holdings(end)
@@ -245,14 +228,14 @@ class IngestProgress(ProgressView):
 
 def _changes(end: IngestFinished) -> str:
     """What one round of a watch did: `memorised clara.txt (1 document, 1 chunk), removed ada.txt`."""
-    documents, done = pluralise(end.documents, "document"), []
-    if end.documents and end.memorised_sources:
-        done.append(f"memorised {_listed(end.memorised_sources)} ({documents}, {pluralise(end.chunks, 'chunk')})")
-    elif end.documents:
-        done.append(f"memorised {documents} ({pluralise(end.chunks, 'chunk')})")
-    if end.removed:
-        done.append(f"removed {_listed(end.removed_sources) or pluralise(end.removed, 'document')}")
-    return ", ".join([*done, f"{end.skipped:,} skipped"] if end.skipped else done)
+    documents, chunks = pluralise(end.documents, "document"), pluralise(end.chunks, "chunk")
+    named, gone = _listed(end.memorised_sources), _listed(end.removed_sources)
+    done = [
+        end.documents and f"memorised {f'{named} ({documents}, {chunks})' if named else f'{documents} ({chunks})'}",
+        end.removed and f"removed {gone or pluralise(end.removed, 'document')}",
+        end.skipped and f"{end.skipped:,} skipped",
+    ]
+    return ", ".join(str(part) for part in done if part)
 
 
 def _listed(sources: Sequence[str]) -> str:

@@ -23,8 +23,6 @@ def _console(*, stderr: bool = False) -> Console:
 
 
 out, notes, errors = _console(), _console(stderr=True), _console(stderr=True)
-
-
 _switches: set[str] = set()  # a process runs one command
 
 
@@ -35,20 +33,16 @@ def is_on(switch: Literal["quiet", "verbose", "debug"]) -> bool:
 
 @contextmanager
 def verbosity(switches: Iterable[str]) -> Iterator[None]:
-    before, was_quiet = {*_switches}, notes.quiet
-    _switches.clear()
     _switches.update(switches)
-    notes.quiet = is_on("quiet")
+    was_quiet, notes.quiet = notes.quiet, is_on("quiet")
     try:
         yield
     finally:
         _switches.clear()
-        _switches.update(before)
         notes.quiet = was_quiet
 
 
 def print_verbose(text: str) -> None:
-    """Print a line to stderr with --verbose."""
     if is_on("verbose"):
         notes.print(Text(sanitise(text), "dim"))
 
@@ -72,27 +66,19 @@ def _as_json(value: Any) -> Any:
     return asdict(value) if is_dataclass(value) and not isinstance(value, type) else str(value)
 
 
-def print_table(
-    columns: Sequence[str],
-    rows: Sequence[Sequence[object]],
-    *,
-    right: Sequence[str] = (),
-    console: Console | None = None,
-) -> None:
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, right: Sequence[str]) -> None:
     """Print a table on a terminal; tab-separated without headings in a pipe."""
-    console, cells = console or out, [[sanitise(cell) for cell in row] for row in rows]
-    if console.quiet:
-        return
-    if not console.is_terminal:
+    cells = [list(map(sanitise, row)) for row in rows]
+    if not out.is_terminal:
         for row in cells:
-            print("\t".join(row), file=console.file)  # Rich would turn tabs into spaces
+            print("\t".join(row))  # Rich would turn tabs into spaces
         return
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for column in columns:
         table.add_column(column, justify="right" if column in right else "left", overflow="fold")
     for row in cells:
         table.add_row(*map(Text, row))
-    console.print(table)
+    out.print(table)
 
 
 def print_rows(columns: Sequence[tuple[str, str]], rows: Iterable[Sequence[object]]) -> None:
@@ -116,16 +102,17 @@ def print_indented(text: str | Text, *, by: int, style: str = "") -> None:
         out.print(" " * by + shown.plain)
 
 
-def print_facts(facts: Sequence[tuple[str, str]]) -> None:
-    """Print labels and values in two columns; on a terminal, long values wrap within theirs."""
+def print_facts(*facts: tuple[str, object]) -> None:
+    """Print labels and values, unless None or False, in two columns; on a terminal, long values wrap within theirs."""
+    shown = [(label, sanitise(value)) for label, value in facts if value is not None and value is not False]
+    width = max((len(label) for label, _ in shown), default=0)
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    for label, value in shown:
+        if out.is_terminal:
+            table.add_row(label, Text(value))
+        else:
+            out.print(f"{label:<{width}}  {value}")
     if out.is_terminal:
-        table = Table.grid(padding=(0, 2, 0, 0))
-        table.add_column(style="dim", no_wrap=True)
-        table.add_column(overflow="fold")
-        for label, value in facts:
-            table.add_row(label, Text(sanitise(value)))
         out.print(table)
-        return
-    width = max((len(label) for label, _ in facts), default=0)
-    for label, value in facts:
-        out.print(f"{label:<{width}}  {sanitise(value)}")

@@ -10,14 +10,6 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def test_bm25_stems_words():
-    import quality
-
-    texts = {"a": "The painters left.", "b": "A bridge held.", "c": "Who painted it? He painted bridges."}
-    asked = [quality.Question(text, (), source) for text, source in (("Painted what?", "c"), ("painting", "b"))]
-    assert quality.bm25(texts, asked) == [0, None]
-
-
 def test_calibration_by_hand():
     import quality_written as written
 

@@ -1,10 +1,9 @@
 """A tiny model in a folder, files to memorise, handmade banks, and a separate home for every test."""
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -27,24 +26,15 @@ COMMANDS = typer.main.get_command(app)
 
 
 @pytest.fixture(autouse=True)
-def only_its_own_tests_cover_the_engine(no_cover: None) -> None:
+def only_its_own_tests_cover_the_engine(no_cover):
     """Only the engine's own tests count towards its coverage; measuring it also slows tests down."""
 
 
 @pytest.fixture(autouse=True)
-def home(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+def home(tmp_path, tmp_path_factory, monkeypatch):
     """The working folder and the user's folders are in `tmp_path`; nothing comes from the real environment."""
-    for name in (
-        "MBC_BANK",
-        "MBC_DEVICE",
-        "MBC_MODEL",
-        "MBC_RUNS",
-        "MBC_DATA",
-        "MBC_CONFIG",
-        "MBC_TOKEN",
-        "NO_COLOR",
-        "FORCE_COLOR",
-    ):
+    own = (f"MBC_{name}" for name in ("BANK", "DEVICE", "MODEL", "RUNS", "DATA", "CONFIG", "TOKEN"))
+    for name in (*own, "NO_COLOR", "FORCE_COLOR"):
         monkeypatch.delenv(name, raising=False)
     for name in ("XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME"):
         monkeypatch.setenv(name, str(tmp_path / name))
@@ -56,22 +46,22 @@ def home(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: 
 
 
 @pytest.fixture
-def mbc(monkeypatch: pytest.MonkeyPatch) -> Run:
+def mbc(monkeypatch):
     """Runs `mbc` with arguments in this process."""
     monkeypatch.setattr("typer.testing._get_command", lambda _: COMMANDS)
 
-    def run(*arguments: object, stdin: bytes | None = None) -> Result:
+    def run(*arguments, stdin=None):
         return CliRunner().invoke(app, [str(argument) for argument in arguments], input=stdin)
 
     return run
 
 
 @pytest.fixture
-def memory(home: Path, monkeypatch: pytest.MonkeyPatch) -> StubMemory:
+def memory(home, monkeypatch):
     """The stub that every front end gets in place of a `Memory`; its bank does not exist."""
     stub = StubMemory([home / "memory.mbc"], "none")
 
-    def made(*given: Any, **named: Any) -> StubMemory:
+    def made(*given, **named):
         other = StubMemory(*given, **named)
         stub.paths, stub.made_with = other.paths, other.made_with
         return stub
@@ -81,7 +71,7 @@ def memory(home: Path, monkeypatch: pytest.MonkeyPatch) -> StubMemory:
 
 
 @pytest.fixture(scope="session")
-def preset(tiny: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def preset(tiny, tmp_path_factory):
     """A preset file of a tiny model with both reads."""
     path = tmp_path_factory.mktemp("presets") / "tiny.toml"
     path.write_text(tiny.config("gpt2", "bert", "model.routing=true").to_toml())
@@ -89,7 +79,7 @@ def preset(tiny: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def model(tiny: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def model(tiny, tmp_path_factory):
     """The folder of an untrained tiny model."""
     folder = tmp_path_factory.mktemp("models") / "tiny"
     overrides = ("gpt2", "bert", "model.routing=true")
@@ -98,12 +88,12 @@ def model(tiny: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def notes(home: Path) -> Path:
+def notes(home):
     """Two files that can be memorised."""
-    return _write_notes(home / "notes")
+    return write_notes(home / "notes")
 
 
-def _write_notes(folder: Path) -> Path:
+def write_notes(folder):
     folder.mkdir()
     (folder / "ada.txt").write_text("Ada moved to Aalen in the spring. The river rose.")
     (folder / "bruno.md").write_text("Bruno moved to Bergen. The bridge held.")
@@ -111,26 +101,22 @@ def _write_notes(folder: Path) -> Path:
 
 
 @pytest.fixture
-def ingest(mbc: Run, model: Path) -> Run:
+def ingest(mbc, model):
     """Runs `mbc ingest` with the tiny model, reading files in this process."""
-
-    def run(*arguments: object, stdin: bytes | None = None) -> Result:
-        return mbc("ingest", *arguments, "--model", model, "--workers", 0, stdin=stdin)
-
-    return run
+    return lambda *arguments: mbc("ingest", *arguments, "--model", model, "--workers", 0)
 
 
 @pytest.fixture(scope="session")
-def ingested(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MemoryBank]:
+def ingested(model, tmp_path_factory):
     """A bank of the notes in another folder."""
     folder, loaded = tmp_path_factory.mktemp("ingested"), load_model(model)
     with open_bank(loaded, folder / "memory.mbc") as bank:
-        list(ingest_files(loaded, bank, [_write_notes(folder / "notes")]))
+        list(ingest_files(loaded, bank, [write_notes(folder / "notes")]))
         yield bank
 
 
 @pytest.fixture
-def bank(ingested: MemoryBank, notes: Path, home: Path) -> Path:
+def bank(ingested, notes, home):
     """A bank that holds the notes: as if it had ingested them, which takes longer."""
     path = home / "memory.mbc"
     documents = [
@@ -143,41 +129,39 @@ def bank(ingested: MemoryBank, notes: Path, home: Path) -> Path:
 
 
 @pytest.fixture
-def questions(home: Path) -> Path:
+def questions(home):
     """A file of 44 questions with their documents and answers."""
     return write_questions(home / "questions.jsonl", qa_examples(44))
 
 
 @pytest.fixture
-def record() -> Callable[..., Document]:
+def record():
     """Makes a document from its content: `record("/a.txt", "Ada")`."""
 
-    def make(source: str, content: str, part: str = "", date: str | None = None) -> Document:
+    def make(source, content, part="", date=None):
         return Document(source, part, "", hashlib.sha256(content.encode()).hexdigest(), len(content), date)
 
     return make
 
 
 @pytest.fixture
-def make_bank(home: Path) -> Callable[..., Path]:
+def make_bank(home):
     """Makes a bank of records without a model; a record of n bytes has n chunks, and codes 0 to n - 1 modulo 8."""
 
-    def make(name: str, *records: Document, keeps_origins: bool = True, scale: float = 0.125) -> Path:
+    def make(name, *records, keeps_origins=True):
         shape = CodeShape(tokens=2, levels=1, num_codes=8, per_position=False)
-        books = scale * np.arange(24, dtype=np.float32).reshape(1, 1, 8, 3)
+        books = 0.125 * np.arange(24, dtype=np.float32).reshape(1, 1, 8, 3)
         signature = ModelSignature("tiny", "a" * 16, fingerprint(books))
         with MemoryBank.create(home / name, signature, shape, 3, keeps_origins=keeps_origins) as bank:
-            bank.put([StoredDocument.of(record, _codes(record.size)) for record in records])
+            bank.put(
+                [StoredDocument.of(each, np.arange(each.size).repeat(2).reshape(-1, 2, 1) % 8) for each in records]
+            )
         return home / name
 
     return make
 
 
 @pytest.fixture
-def small_bank(make_bank: Callable[..., Path], record: Callable[..., Document]) -> Path:
+def small_bank(make_bank, record):
     """A bank of two documents, with 3 and 5 chunks."""
     return make_bank("made.mbc", record("/a.txt", "Ada"), record("/b.txt", "Bruno"))
-
-
-def _codes(chunks: int) -> np.ndarray:
-    return np.repeat(np.arange(chunks) % 8, 2).reshape(chunks, 2, 1)

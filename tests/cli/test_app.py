@@ -1,21 +1,24 @@
+"""What all commands have in common: help, errors, verbosity, interruptions, and output that cannot be written."""
+
+import os
+import runpy
+import signal
 import subprocess
 import sys
+import threading
+from pathlib import Path
 
 import pytest
 import typer
 
 from mbc_cli.app import app
-from mbc_cli.config import default_bank, walk_commands
-from mbc_engine import __version__
+from mbc_cli.config import walk_commands
+from mbc_cli.program import interrupt_message, stop_on_interrupt
 from mbc_engine.errors import BankError, ConfigError, DataError, MBCError, ModelError, ModelMismatch
-from tests.newswire import STORIES
+from tests.needs import PATIENCE
 
 COMMANDS = [list(words) for words, _ in walk_commands(typer.main.get_command(app))]
 SILENT = (["chat"], ["tui"], ["serve"], ["mcp"])  # they print no data of their own
-
-
-def test_version_is_the_engines(mbc):
-    assert mbc("--version").stdout == f"mbc {__version__}\n"
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
@@ -39,21 +42,16 @@ def test_the_help_of_a_group_has_the_first_paragraph_of_each_command():
     assert before_their_modules_are_imported == first_paragraphs()
 
 
-@pytest.mark.parametrize("command", [[], ["bank"], ["config"]], ids=["mbc", "bank", "config"])
-def test_without_a_command_help_is_shown(mbc, command):
-    result = mbc(*command)
-    assert result.exit_code == 0
-    assert result.stdout.strip() == mbc(*command, "--help").stdout.strip()
-    assert result.stderr == ""
-
-
 @pytest.mark.parametrize(
     ("typed", "message"),
     [
-        ("remove x", "Error: There is no command 'remove'.\n  Use `mbc bank remove`.\n"),
-        ("list", "Error: There is no command 'list'.\n  Use `mbc bank list`.\n"),
-        ("undo", "Error: There is no command 'undo'.\n  Use `mbc bank undo`.\n"),
         ("bank rm x", "Error: There is no command 'rm'.\n  Use `mbc bank remove`.\n"),
+        ("ask why? --bogus", "Error: No such option: --bogus"),
+        ("bank bogus", "Error: No such command 'bogus'"),
+        ("ingest", "Error: Missing argument 'PATH'"),
+        ("eval", "Error: There is nothing to evaluate on."),
+        ("ask why? --read backwards", "Error: Invalid value for '--read': There is no read mode 'backwards'"),
+        ("bank info --quiet --verbose", "Error: --quiet and --verbose contradict each other."),
         ("ask x --sources abc", "Error: Invalid value for '--sources': it has to be a whole number, such as 5.\n"),
         ("ask x --min-confidence 150%", "Error: --min-confidence 1.5 is not between 0 and 1.\n  0.9 means 90%.\n"),
         (
@@ -62,22 +60,16 @@ def test_without_a_command_help_is_shown(mbc, command):
         ),
     ],
 )
-def test_hints_for_typed_commands(mbc, typed, message):
+def test_usage_errors_have_two_lines(mbc, typed, message):
     result = mbc(*typed.split())
-    assert result.exit_code == 2
+    assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr.startswith(message)
+    assert len(result.stderr.splitlines()) == 2
 
 
 @pytest.mark.parametrize(
     ("error", "code"),
-    [
-        (MBCError, 1),
-        (ConfigError, 2),
-        (DataError, 3),
-        (ModelError, 4),
-        (ModelMismatch, 4),
-        (BankError, 5),
-    ],
+    [(MBCError, 1), (ConfigError, 2), (DataError, 3), (ModelError, 4), (ModelMismatch, 4), (BankError, 5)],
 )
 def test_errors_have_two_lines_and_an_exit_code(mbc, monkeypatch, error, code):
     _raise(monkeypatch, error("Something is wrong.", hint="Do something else."))
@@ -103,42 +95,13 @@ def test_an_unexpected_error_points_to_debug(mbc, monkeypatch):
     assert "Traceback" not in result.stderr
 
 
-@pytest.mark.parametrize("error", [RuntimeError("boom"), DataError("boom")], ids=["unexpected", "ours"])
-@pytest.mark.parametrize("command", ["--debug bank info", "bank --debug info", "bank info --debug"])
-def test_debug_shows_the_traceback(mbc, monkeypatch, error, command):
-    _raise(monkeypatch, error)
-    assert "Traceback" in mbc(*command.split()).stderr
+def test_debug_shows_the_traceback(mbc, monkeypatch):
+    _raise(monkeypatch, DataError("boom"))
+    for command in ("--debug bank info", "bank --debug info", "bank info --debug"):
+        assert "Traceback" in mbc(*command.split()).stderr
 
 
-@pytest.mark.parametrize(
-    ("command", "said"),
-    [
-        ("ask why? --bogus", "Error: No such option: --bogus"),
-        ("bogus", "Error: No such command 'bogus'"),
-        ("bank bogus", "Error: No such command 'bogus'"),
-        ("ingest", "Error: Missing argument 'PATH'"),
-        ("eval", "Error: There is nothing to evaluate on."),
-        ("ask why? --sources many", "Error: Invalid value for '--sources'"),
-        ("ask why? --read backwards", "Error: Invalid value for '--read': There is no read mode 'backwards'"),
-        ("bank info --quiet --verbose", "Error: --quiet and --verbose contradict each other."),
-    ],
-)
-def test_usage_errors_have_two_lines(mbc, command, said):
-    result = mbc(*command.split())
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr.startswith(said)
-    assert len(result.stderr.splitlines()) == 2
-
-
-@pytest.mark.parametrize(
-    "command",
-    [
-        "ask why?",
-        *(f"bank {name}" for name in ["info", "list", "verify", "compact", "export", "reencode"]),
-        "bank show x",
-        "bank remove x",
-    ],
-)
+@pytest.mark.parametrize("command", ["ask why?", "bank info", "bank export", "bank reencode", "bank remove x"])
 def test_a_missing_default_bank_has_a_hint(mbc, command):
     result = mbc(*command.split())
     assert (result.exit_code, result.stdout) == (5, "")
@@ -148,34 +111,12 @@ def test_a_missing_default_bank_has_a_hint(mbc, command):
     )
 
 
-def test_a_missing_bank_is_named(mbc):
-    assert "mbc ingest FOLDER --bank other.mbc" in mbc("bank", "info", "--bank", "other.mbc").stderr
-    longer = f"{default_bank()}.bak"
-    assert f"mbc ingest FOLDER --bank {longer}" in mbc("bank", "info", "--bank", longer).stderr
-
-
-@pytest.mark.parametrize(
-    "command",
-    [
-        "config set ask.model {}/x",
-        f"train --preset distilgpt2 --data {STORIES} --from {{}}",
-        f"train --preset distilgpt2 --data {STORIES} --base {{}}",
-        "bank remove {} --ignore --bank memory.mbc",
-    ],
-)
-def test_overlong_names_are_handled(mbc, bank, command):
-    assert "Unexpected" not in mbc(*command.format("a" * 300).split()).stderr
-
-
 def test_unencodable_output_is_escaped(tmp_path):
     script = (
         "import sys; from mbc_cli.app import main; sys.argv[1:] = ['bank', 'info', '--bank', 'caf\\u00e9.mbc']; main()"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        capture_output=True,
-        env={"PYTHONPATH": ":".join(sys.path), "PYTHONIOENCODING": "ascii"},
-    )
+    environment = {"PYTHONPATH": ":".join(sys.path), "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, env=environment)
     assert done.returncode == 5
     assert b"caf\\xe9.mbc" in done.stderr
 
@@ -196,9 +137,96 @@ def _raise(monkeypatch, error):
     monkeypatch.setattr("mbc_engine.bank.MemoryBank.open", fail)
 
 
-def test_typer_leaves_unreadable_files_to_commands():
-    """Typer would call a file that cannot be read a wrong option, exit code 2, where documents have 3 and banks 5."""
-    root = typer.main.get_command(app)
-    options = [param for _, command in walk_commands(root) for param in command.params]
-    assert options
-    assert not any(param.type_descriptor.parameter_info.readable for param in options)
+QUESTION = "Where did Ada move?"
+
+
+def test_quiet_prints_only_data(mbc, memory):
+    command = ["ask", QUESTION]
+    loud = mbc(*command)
+    assert loud.stderr
+    for place in (0, 1, 2):
+        quiet = mbc(*command[:place], "--quiet", *command[place:])
+        assert (quiet.exit_code, quiet.stdout, quiet.stderr) == (0, loud.stdout, "")
+
+
+def test_verbose_shows_where_options_came_from(mbc, small_bank, home, monkeypatch):
+    config = home / "config.toml"
+    config.write_text(f'bank = "{small_bank}"')
+    monkeypatch.setenv("MBC_CONFIG", str(config))
+    lines = mbc("--verbose", "bank", "info").stderr.splitlines()
+    assert lines[:2] == [f"config file: {config}", f"from the config: --bank {small_bank}"]
+    monkeypatch.setenv("MBC_BANK", str(small_bank))
+    lines = mbc("bank", "info", "--verbose").stderr.splitlines()
+    assert lines[1] == f"from the environment: --bank {small_bank}"
+    assert lines[-1].startswith("mbc bank info: 0.")
+    assert "--bank" not in mbc("bank", "info", "--verbose", "--bank", small_bank).stderr
+
+
+FULL = Path("/dev/full")
+
+
+def test_closed_pipe_and_full_disk(make_bank, record):
+    make_bank("memory.mbc", record("/a.txt", "Ada"))
+
+    def run(stdout):
+        command = [sys.executable, "-m", "mbc_cli", "bank", "list", "--bank", "memory.mbc"]
+        done = subprocess.run(command, stdout=stdout, stderr=subprocess.PIPE, env=os.environ | {"COLUMNS": "500"})
+        return done.returncode, done.stderr.decode()
+
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "wb") as nobody_reads:
+        assert run(nobody_reads) == (141, "")
+    if FULL.exists():
+        message = "Error: The output cannot be written: no space left on device.\n  Free some disk space.\n"
+        with FULL.open("wb", buffering=0) as full:
+            assert run(full) == (1, message)
+
+
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+def test_closed_streams_keep_the_exit_code(stream, home):
+    number = {"stdout": 1, "stderr": 2}[stream]
+    command = f"exec {sys.executable} -m mbc_cli bank info --json --bank missing.mbc {number}>&-"
+    assert subprocess.run(["sh", "-c", command], capture_output=True).returncode == 5
+
+
+def test_innermost_message_is_used():
+    with pytest.raises(KeyboardInterrupt, match="inner"), interrupt_message("outer"), interrupt_message("inner"):
+        raise KeyboardInterrupt
+
+
+class View:
+    """Records what is announced."""
+
+    def __init__(self):
+        self.announced, self.is_notified = [], threading.Event()
+
+    def announce(self, text):
+        self.announced.append(text)
+        self.is_notified.set()
+
+
+def test_second_interrupt_ends():
+    view, before = View(), signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt), stop_on_interrupt(view, "Stopping.") as stop:
+        assert not stop.is_set()
+        signal.raise_signal(signal.SIGINT)
+        assert stop.is_set()
+        assert view.is_notified.wait(PATIENCE)
+        signal.raise_signal(signal.SIGINT)
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_second_interrupt_under_a_launcher(monkeypatch):
+    monkeypatch.setenv("LOCAL_RANK", "0")
+    with stop_on_interrupt(view := View(), "Stopping.") as stop:
+        signal.raise_signal(signal.SIGINT)  # by the terminal
+        signal.raise_signal(signal.SIGINT)  # by the launcher
+        assert stop.is_set()
+    assert view.announced == ["Stopping."]
+
+
+def test_page_of_commands_is_up_to_date():
+    docs = Path(__file__).parents[2] / "docs"
+    page = (docs / "commands.md").read_text(encoding="utf-8")
+    assert runpy.run_path(str(docs / "reference.py"))["renewed"](page) == page, "run python docs/reference.py"

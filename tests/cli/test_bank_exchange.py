@@ -1,8 +1,16 @@
+"""Banks that are exported and imported, re-encoded, and recoded by the language model."""
+
 import hashlib
 import json
 import os
+import signal
 
 import pytest
+
+import mbc_engine.ingestion.reencode as engine
+from mbc_engine.bank import MemoryBank
+from mbc_engine.paper.checkpoint import save_model
+from tests.text_models import StandIn
 
 
 def test_a_bank_goes_out_and_comes_back(mbc, small_bank, home):
@@ -35,21 +43,68 @@ def test_a_file_is_replaced_only_by_force(mbc, small_bank, home):
     assert not (home / "link").is_symlink()
 
 
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        *((name, "is not a file") for name in ("pipe", "/dev/null", ".")),
-        ("nowhere/e.jsonl", "nowhere/e.jsonl cannot be written: no such file or directory"),
-    ],
-)
-def test_unwritable_target_is_an_error(mbc, small_bank, home, name, message):
+def test_unwritable_target_is_an_error(mbc, small_bank, home):
     os.mkfifo(home / "pipe")
-    result = mbc("bank", "export", name, "--bank", small_bank, "--force")
-    assert result.exit_code == 2
-    assert message in result.stderr
+    missing = "nowhere/e.jsonl cannot be written: no such file or directory"
+    for name, message in (("pipe", "is not a file"), (".", "is not a file"), ("nowhere/e.jsonl", missing)):
+        result = mbc("bank", "export", name, "--bank", small_bank, "--force")
+        assert (result.exit_code, message in result.stderr) == (2, True)
 
 
-def test_a_missing_export_is_an_error(mbc):
-    result = mbc("bank", "import", "none.jsonl", "--bank", "new.mbc")
-    assert result.exit_code == 3
-    assert "none.jsonl cannot be read: no such file or directory" in result.stderr
+@pytest.fixture
+def other(tiny, tmp_path_factory):
+    """The folder of another tiny model."""
+    folder = tmp_path_factory.mktemp("models") / "other"
+    overrides = ("gpt2", "bert", "model.codebook.codes=16")
+    save_model(tiny.model(*overrides), tiny.config(*overrides), folder)
+    return folder
+
+
+@pytest.fixture
+def reencode(mbc, bank, other):
+    def run(*arguments):
+        return mbc("bank", "reencode", "--bank", bank, "--model", other, "--workers", 0, *arguments)
+
+    return run
+
+
+def _shape(path):
+    with MemoryBank.open(path, read_only=True) as bank:
+        return bank.header.shape.num_codes, bank.totals().documents
+
+
+def test_stop_keeps_the_old_bank(reencode, bank, monkeypatch):
+    work = engine.reencode
+
+    def interrupted(*arguments, **options):
+        events = work(*arguments, **options)
+        yield next(event for event in events if getattr(event, "chunks", 0) == 1)
+        signal.raise_signal(signal.SIGINT)
+        yield from events
+
+    with monkeypatch.context() as patch:
+        patch.setattr(engine, "BATCH_CHUNKS", 1)
+        patch.setattr(engine, "reencode", interrupted)
+        result = reencode()
+    assert (result.exit_code, result.stdout) == (130, "")
+    assert "The bank is unchanged" in result.stderr
+    assert _shape(bank) == (8, 2)
+    assert reencode().stdout.startswith("Re-encoded 1 document, 1 chunk, 1 unchanged in ")
+    assert _shape(bank) == (16, 2)
+
+
+def test_compacting_recodes_there_and_back(ingest, mbc, home, monkeypatch):
+    def texts():
+        info = json.loads(mbc("bank", "info", "--bank", "b.mbc", "--json").stdout)
+        return info["text_model"], *(info["text_codecs"][codec]["texts"] for codec in ("lm", "zstd"))
+
+    story = "The river rose in the night. The bridge held. Ada moved to Bergen, and nobody asked why. "
+    monkeypatch.setattr("mbc_cli.commands.bank.text_model", StandIn(story * 2).open)
+    (home / "0.txt").write_text(story)
+    assert ingest("0.txt", "--bank", "b.mbc", "--text", "--codec", "zstd").exit_code == 0
+    before = mbc("bank", "export", "--bank", "b.mbc").stdout_bytes
+    for codec, expected in (("lm", ("5eed" * 4, 1, 0)), ("zstd", (None, 0, 1))):
+        compacted = mbc("bank", "compact", "--bank", "b.mbc", "--codec", codec, "--json")
+        assert json.loads(compacted.stdout)["path"] == "b.mbc"
+        assert texts() == expected
+        assert mbc("bank", "export", "--bank", "b.mbc").stdout_bytes == before

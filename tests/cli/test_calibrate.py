@@ -16,18 +16,6 @@ def copied(model, home):
 
 
 @pytest.fixture
-def measured(monkeypatch):
-    """Makes calibrations find `FOUND`, or what is given, at once."""
-
-    def measure(result=FOUND):
-        events = iter([Progressed("answer questions", 1, 2), result])
-        monkeypatch.setattr("mbc_engine.paper.calibration.calibrate", lambda *_, **__: events)
-
-    measure()
-    return measure
-
-
-@pytest.fixture
 def calibrate(mbc, copied, questions):
     """Runs `mbc calibrate` on the copy."""
     return lambda *options: mbc("calibrate", "--model", copied, "--data", questions, "--bank-size", 20, *options)
@@ -50,7 +38,9 @@ def test_a_calibration_is_measured_and_kept(calibrate, copied, model):
     assert table == config(model)
 
 
-def test_the_rates_are_shown(calibrate, copied, measured):
+def test_the_rates_are_shown(calibrate, copied, monkeypatch):
+    events = iter([Progressed("answer questions", 1, 2), FOUND])
+    monkeypatch.setattr("mbc_engine.paper.calibration.calibrate", lambda *_, **__: events)
     result = calibrate()
     assert result.exit_code == 0
     assert result.stdout.splitlines() == [
@@ -60,25 +50,6 @@ def test_the_rates_are_shown(calibrate, copied, measured):
         "saved in           copied/config.toml",
     ]
     assert config(copied)["model"]["confidence"]["from_memory"] == 0.75
-
-
-def test_a_dry_run_changes_nothing(calibrate, copied, model, measured):
-    result = calibrate("--dry-run")
-    assert result.exit_code == 0
-    assert result.stdout.splitlines()[-1] == "saved in           nothing (--dry-run)"
-    assert (copied / "config.toml").read_bytes() == (model / "config.toml").read_bytes()
-
-
-def test_interrupt_leaves_the_model(calibrate, copied, model, monkeypatch):
-    def interrupted(*_, **__):
-        yield Progressed("answer questions", 1, 2)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("mbc_engine.paper.calibration.calibrate", interrupted)
-    result = calibrate()
-    assert (result.exit_code, result.stdout) == (130, "")
-    assert result.stderr == "Interrupted. The model was not changed; --questions asks fewer.\n"
-    assert (copied / "config.toml").read_bytes() == (model / "config.toml").read_bytes()
 
 
 def test_mini_is_already_calibrated(mbc):

@@ -65,33 +65,12 @@ def test_set_get_and_unset_keep_comments(mbc, config):
     assert mbc("config", "set", "ask.sources", "5").exit_code == 0
     assert mbc("config", "get", "ask.sources").stdout == "5\n"
     assert config.read_text() == '# Mine.\nmodel = "mini"  # small\n\n[ask]\nsources = 5 # three\n'
-    assert mbc("config", "unset", "ask.sources").exit_code == 0
+    assert mbc("config", "list").stdout == "model\tmini\nask.sources\t5\n"
+    assert json.loads(mbc("config", "list", "--json").stdout)["settings"] == {"model": "mini", "ask.sources": 5}
+    unset = {"path": str(config), "key": "ask.sources", "value": None}
+    assert json.loads(mbc("config", "unset", "ask.sources", "--json").stdout) == unset
     assert config.read_text() == '# Mine.\nmodel = "mini"  # small\n\n'
     assert mbc("config", "get", "ask.sources").exit_code == 2
-
-
-@pytest.mark.parametrize(
-    ("key", "before", "after"),
-    [
-        ("model", "# Mine.\n", '# Mine.\nmodel = "mini"\n'),
-        ("model", "# To ask.\n[ask]\nsources = 3\n", '# To ask.\nmodel = "mini"\n\n[ask]\nsources = 3\n'),
-        ("ask.model", "# To ask.\n[ask]\nsources = 3\n", '# To ask.\n[ask]\nsources = 3\nmodel = "mini"\n'),
-        ("ask.model", "ask.sources = 3\n", 'ask.sources = 3\nask.model = "mini"\n'),
-        ("ask.model", "ask = {sources = 3}\n", 'ask = {sources = 3,model = "mini"}\n'),
-    ],
-)
-def test_new_key(mbc, config, key, before, after):
-    config.write_text(before)
-    assert mbc("config", "set", key, "mini").exit_code == 0
-    assert config.read_text() == after
-    assert mbc("config", "get", key).stdout == "mini\n"
-
-
-def test_a_value_in_place_of_a_table_is_an_error(mbc, config):
-    config.write_text("ask = 3\n")
-    result = mbc("config", "set", "ask.sources", "5")
-    assert (result.exit_code, config.read_text()) == (2, "ask = 3\n")
-    assert "has a value for ask" in result.stderr
 
 
 @pytest.mark.parametrize("key", ["bank-info.json", "json"])
@@ -111,28 +90,22 @@ def test_a_flag_of_the_config_can_be_turned_off(mbc, config, small_bank, key):
         (("ask.only", "a/**", "b"), {"ask": {"only": ["a/**", "b"]}}),
         (("read", "routed:2"), {"read": "routed:2"}),
         (("bank-list.json", "true"), {"bank-list": {"json": True}}),
+        (("bank", "here.mbc"), {"bank": "{home}/here.mbc"}),
     ],
 )
-def test_values_are_stored_with_their_types(mbc, config, arguments, stored):
+def test_values_are_stored_with_their_types(mbc, config, home, arguments, stored):
     result = mbc("config", "set", *arguments)
     assert result.exit_code == 0, result.stderr
-    assert tomllib.loads(config.read_text()) == stored
-
-
-def test_paths_are_stored_absolute(mbc, config, home):
-    assert mbc("config", "set", "bank", "here.mbc").exit_code == 0
-    assert tomllib.loads(config.read_text()) == {"bank": str(home / "here.mbc")}
+    assert tomllib.loads(config.read_text().replace(str(home), "{home}")) == stored
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (("bogus", "1"), "No command has an option for the key bogus."),
-        (("ask.bogus", "1"), "No command has an option for the key ask.bogus."),
         (("bnak", "1"), "Did you mean bank"),
         (("questions", "1"), "ask.questions or calibrate.questions"),
         (("quiet", "true"), "No command has an option"),
-        (("ask.sources", "many"), "Invalid value for '--sources'"),
         (("ask.beams", "0"), "Invalid value for '--beams'"),
         (("ask.sources", "1", "2"), "takes one value, not 2"),
         (("read", "backwards"), "There is no read mode 'backwards'"),
@@ -150,11 +123,8 @@ def test_invalid_keys_and_values_are_refused(mbc, config, arguments, said):
     ("text", "said"),
     [
         ("a = [", "cannot be read"),
-        ("bogus = 1", "No command has an option for the key bogus."),
-        ("questions = 1", "the key questions"),
         ("[ask]\nbogus = 1", "the key ask.bogus"),
         ("[ask]\nsources = [1, 2]", "ask.sources takes one value"),
-        ("[ask.sources]\na = 1", "ask.sources takes one value"),
         ('model = "\\u001b[31m"', "control characters"),
     ],
 )
@@ -178,22 +148,3 @@ def test_a_wrong_value_is_reported_with_the_file(mbc, config, small_bank):
     result = mbc("ask", "why?", "--bank", small_bank)
     assert result.exit_code == 2
     assert f"{config} sets --half-life soon." in result.stderr
-
-
-def test_list_is_tab_separated_in_a_pipe(mbc, config):
-    assert (mbc("config", "list").stdout, mbc("config", "list").exit_code) == ("", 0)
-    config.write_text('model = "mini"\n[ask]\nonly = ["a", "b"]')
-    assert mbc("config", "list").stdout == 'model\tmini\nask.only\t["a", "b"]\n'
-
-
-def test_json(mbc, config):
-    result = json.loads(mbc("config", "set", "ask.sources", "5", "--json").stdout)
-    assert result == {"path": str(config), "key": "ask.sources", "value": 5}
-    assert json.loads(mbc("config", "get", "ask.sources", "--json").stdout) == 5
-    assert json.loads(mbc("config", "list", "--json").stdout) == {
-        "path": str(config),
-        "exists": True,
-        "settings": {"ask.sources": 5},
-    }
-    assert json.loads(mbc("config", "unset", "ask.sources", "--json").stdout)["value"] is None
-    assert json.loads(mbc("config", "path", "--json").stdout) == {"path": str(config), "exists": True}

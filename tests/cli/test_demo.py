@@ -58,8 +58,3 @@ def test_a_folder_is_kept(mbc, memory, home, says):
     assert mbc("demo", "--keep", "kept").exit_code == 0
     assert [str(path) for path in memory.paths] == ["kept/demo.mbc"]
     assert len([*(home / "kept" / "stories").iterdir()]) == 10
-
-
-def test_wrong_options_are_refused(mbc, notes):
-    assert mbc("demo", "--keep", notes).exit_code == 2
-    assert mbc("demo", "--model", "no-such-model").exit_code == 4

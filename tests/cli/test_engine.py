@@ -1,12 +1,17 @@
-"""Loading in the command line: what it changes in the process, and what it leaves alone."""
+"""Loading in the command line, the devices of models, and the stub that other tests have in place of a memory."""
 
 import gc
+import inspect
 import weakref
 
 import pytest
+import torch
 
 from mbc_cli import engine
-from mbc_cli.engine import loading
+from mbc_cli.engine import loading, prepare_torch
+from mbc_engine.errors import ConfigError, ModelError
+from mbc_engine.memory import Memory
+from tests.cli.stub_memory import StubMemory
 
 
 def test_an_unloaded_model_is_freed(model, bank):
@@ -38,15 +43,68 @@ def test_garbage_collection_pauses_while_loading():
     assert gc.get_freeze_count()
 
 
-def test_the_language_model_is_unpacked_once(tmp_path, monkeypatch):
-    file, shown = tmp_path / "model.gguf", []
-    monkeypatch.setattr("mbc_engine.lm.packaged.locate_language_model", lambda: file)
-    monkeypatch.setattr("mbc_engine.lm.packaged.find_language_model", lambda on_progress: on_progress(135, 270))
-    monkeypatch.setattr(
-        engine.ProgressView, "bar", lambda view, name, total, completed, note: shown.append((completed, total))
-    )
-    engine.unpack_language_model()
-    assert shown == [(135, 270)]
-    file.mkdir()
-    engine.unpack_language_model()
-    assert shown == [(135, 270)]
+@pytest.fixture
+def commands(bank, notes, questions):
+    """Every command that runs a model, with its arguments."""
+    return [
+        ("ask", "Where did Ada move?", "--bank", bank),
+        ("ingest", notes, "--bank", bank, "--workers", 0),
+        ("eval", "--data", questions, "--limit", 1),
+        ("calibrate", "--data", questions, "--bank-size", 8, "--dry-run"),
+        ("bank", "reencode", "--bank", bank, "--workers", 0),
+        ("demo",),
+    ]
+
+
+@pytest.fixture
+def devices(monkeypatch):
+    """The devices that models are requested on; none is loaded."""
+    seen = []
+
+    def loaded(config, folder, *, device, reader=None):
+        seen.append(device)
+        raise ModelError("Not today.")
+
+    monkeypatch.setattr("mbc_engine.paper.checkpoint.load", loaded)
+    return seen
+
+
+def test_commands_take_a_device(mbc, model, commands, devices, monkeypatch):
+    monkeypatch.setenv("MBC_DEVICE", "abacus")
+    for command in commands:
+        result = mbc(*command, "--model", model)
+        assert (result.exit_code, result.stdout) == (2, ""), command
+        assert "'abacus'" in result.stderr
+        assert len(result.stderr.splitlines()) == 2
+        assert "Not today." in mbc(*command, "--model", model, "--device", "cpu").stderr, command
+    assert devices == ["cpu"] * len(commands)
+
+
+def test_gpu_is_the_default_if_available(monkeypatch):
+    for is_available, expected in ((True, "cuda"), (False, "cpu")):
+        monkeypatch.setattr(torch.cuda, "is_available", lambda is_available=is_available: is_available)
+        assert prepare_torch(None) == expected
+        assert prepare_torch("cpu") == "cpu"
+
+
+def test_available_devices_are_listed(monkeypatch):
+    for count, listed in ((0, "cpu is"), (2, "cpu, cuda:0, cuda:1 are")):
+        monkeypatch.setattr(torch.cuda, "device_count", lambda count=count: count)
+        with pytest.raises(ConfigError) as caught:
+            prepare_torch("cuda:99")
+        assert caught.value.hint == f"Only {listed} available here; see `mbc doctor`."
+
+
+def parameters(function):
+    """Name, kind and default of each argument, none of a property; functions that are defaults count as equal."""
+    listed = inspect.signature(function).parameters.values() if inspect.isfunction(function) else ()
+    return [(each.name, each.kind, inspect.isfunction(each.default) or each.default) for each in listed]
+
+
+def public_methods(kind):
+    names = {name for name in vars(kind) if name in {"__init__", "__enter__", "__exit__"} or name[0] != "_"}
+    return {name: parameters(vars(kind)[name]) for name in names}
+
+
+def test_stub_has_all_public_methods_with_their_arguments():
+    assert public_methods(StubMemory) == public_methods(Memory)

@@ -1,10 +1,17 @@
+import io
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
+from mbc_cli.commands import evaluate as command
+from mbc_cli.render import terminal as consoles
+from mbc_engine.evaluation.report import build_report
 from tests.conftest import qa_examples, write_questions
+from tests.evaluation.conftest import ORIGIN, cell_of, predict, results_of, retention_of
 from tests.newswire import OTHERS, TWO
 
 
@@ -63,39 +70,21 @@ def test_run_is_continued(mbc, evaluate):
 
 
 @pytest.mark.parametrize(
-    ("options", "code"),
-    [
-        (["--data", "none.csv"], 3),
-        (["--data", "questions.jsonl", "--read", "backwards"], 2),
-        (["--data", "empty.jsonl"], 3),
-        (["--data", "questions.jsonl"], 4),
-    ],
-)
-def test_bad_input(mbc, questions, home, options, code):
-    (home / "empty.jsonl").touch()
-    assert mbc("eval", "--model", "no-such-model", *options).exit_code == code
-
-
-@pytest.mark.parametrize(
     ("options", "message"),
     [
         ("", "There is nothing to evaluate on."),
         ("--data TWO --suite small", "--data and --suite contradict each other."),
         ("--suite small --method mbc", "--method is for --data."),
-        ("--suite small --set training.epochs=1", "--set is for --data."),
         ("--run first --bank-size 2", "--bank-size is for --data."),
         ("--suite grand", "There is no suite 'grand'."),
         ("--data TWO --method mbc", "The method mbc needs a model of the paper's method, and mini is not one."),
         ("--data TWO --read flat", "--read does not apply to mini"),
-        ("--data TWO --method magic", "There is no method 'magic'."),
         ("--data TWO --protocol magic", "There is no protocol 'magic'."),
-        ("--data TWO --golds all", "Invalid value for '--golds'"),
         ("--data TWO --set training.epochs=1", "--set needs --preset."),
         ("--data TWO --validation OTHERS", "--validation needs --train."),
         ("--data TWO --data-folder /", "--data-folder is for --suite."),
         (f"--data TWO --train OTHERS --preset {'a' * 300}", "There is no preset 'aaa"),
         ("--json show first", "--json does not apply to show."),
-        ("--data TWO surplus", "No such command 'surplus'."),
         ("--data TWO --preset smollm2-135m", "There are no questions to train the preset smollm2-135m on"),
         ("--data TWO --preset smollm2-135m --model mini", "--model and --preset contradict"),
     ],
@@ -108,31 +97,48 @@ def test_conflicting_options(mbc, options, message):
     assert len(result.stderr.splitlines()) == 2
 
 
-def test_interrupted_evaluation_continues(evaluate, monkeypatch):
-    """Stops after the first stage, as Ctrl-C would."""
-    from mbc_engine.evaluation import running
-
-    def stopped(*arguments, stop, **others):
-        for event in run(*arguments, stop=stop, **others):
-            yield event
-            if type(event).__name__ == "StageFinished":
-                stop.set()
-
-    run = running.run
-    monkeypatch.setattr(running, "run", stopped)
-    both = ("--method", "mbc", "--method", "mbc-empty")
-    result = evaluate(*both, "--run", "mine")
-    assert (result.exit_code, result.stdout) == (130, "")
-    assert "Stopped. Continue with: mbc eval --run mine" in result.stderr
-    monkeypatch.setattr(running, "run", run)
-    result = evaluate(*both, "--run", "mine", "--json")
-    assert (result.exit_code, list(rows_of(json.loads(result.stdout)))) == (0, ["mbc", "mbc-empty"])
-    assert "1 stage was already done." in result.stderr
-
-
 def test_plan_lists_stages_and_starts_nothing(mbc, home):
     lines = mbc("eval", "--suite", "small", "--plan").stdout.splitlines()
     plan = json.loads(mbc("eval", "--suite", "small", "--plan", "--json").stdout)
     assert lines == [f"{cell['cell']}: {stage}" for cell in plan["cells"] for stage in cell["stages"]]
     assert "prepare mbc" in plan["cells"][0]["stages"]
     assert not (home / "XDG_DATA_HOME" / "mbc" / "evaluations").exists()
+
+
+@pytest.fixture
+def report():
+    methods = {name: results_of(predict(20, 60)) for name in ("mbc", "uniform", "mbc-shuffled-codes")}
+    methods["mbc"] = replace(methods["mbc"], retention=retention_of(100, 50.0))
+    cell = replace(cell_of(methods), base="Tiny \x1b[31mLM", dataset="Quiz [b]")
+    return build_report(ORIGIN, [cell], [{"cell": "tiny-quiz", "stage": "mac online", "reason": "needs\x1b 38 GB"}])
+
+
+@pytest.fixture
+def screen(monkeypatch):
+    """Makes a terminal of a given width; returns its contents."""
+
+    def make(width):
+        text = io.StringIO()
+        console = Console(file=text, width=width, force_terminal=True, color_system=None, markup=False, emoji=False)
+        monkeypatch.setattr(consoles, "out", console)
+        monkeypatch.setattr(command, "out", console)
+        return text
+
+    return make
+
+
+@pytest.mark.parametrize("width", [80, 160])
+def test_report_fits_the_terminal(report, screen, width):
+    text = screen(width)
+    command.print_report(report)
+    lines = text.getvalue().splitlines()
+    assert "\x1b" not in text.getvalue()
+    assert "tiny-quiz, mac online: needs␛ 38 GB" in lines
+    assert lines[0].startswith("✗ The bank of MBC does not beat ")
+    assert max(map(len, lines)) <= width
+    assert any(line.startswith("Note. Figures from 60 questions.") for line in lines)
+    mbc = next(line for line in lines if line.startswith("MBC  ") and "33.3" in line)
+    assert "33.3 (31.3 to 35.3)" in mbc
+    assert "lenient match*" in text.getvalue() or width < 132
+    assert "Retention of the first documents, in percent" in lines
+    assert any(re.match(r"MBC +200 .* 10.0 \(10.0 to 10.0\) +50.0", line) for line in lines)

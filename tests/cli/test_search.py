@@ -27,12 +27,6 @@ def test_note_without_shared_words(mbc, memory):
     assert mbc("search", "\N{PARTY POPPER}").stderr == mbc("search", "C++").stderr == ""
 
 
-def test_a_query_in_another_language_gets_a_note(mbc, memory):
-    command = ("search", "Wohin ist Ada gezogen?")
-    assert "not seem to be in English" in " ".join(mbc(*command).stderr.split())
-    assert json.loads(mbc(*command, "--json").stdout)["note"].startswith("The question does not seem")
-
-
 def test_json_has_whole_passages(mbc, memory):
     passage = "Ada moved to Aalen. The river rose."
     memory.passages = (source(passage=passage, line=1), source("/b", None, passage=None))
@@ -53,14 +47,6 @@ def test_a_tilde_is_the_home_folder(mbc, memory, monkeypatch):
     monkeypatch.setenv("HOME", "/home/ada")
     assert mbc("search", "who", "won", "--bank=~/a.mbc").exit_code == 0
     assert [str(path) for path in memory.made_with["banks"]] == ["/home/ada/a.mbc"]
-
-
-def test_options_reach_the_memory(mbc, memory):
-    options = ("--bank", "a.mbc", "--bank", "b.mbc", "--read", "routed:2", "--top", 7, "--half-life", "4w")
-    assert mbc("search", "who", "won", *options).exit_code == 0
-    ((queries, options, top),) = memory.queries
-    assert (queries, top, options.read_mode, options.selection.half_life) == (["who won"], 7, "routed:2", 28.0)
-    assert [str(path) for path in memory.made_with["banks"]] == ["a.mbc", "b.mbc"]
 
 
 @pytest.mark.parametrize(
@@ -102,8 +88,3 @@ def test_long_sentence_is_cut():
     assert len(excerpt.plain) == 404
     assert highlight_matches("aalen", "It rained.").plain == "It rained."
     assert highlight_matches("snow", "rain " * 90 + "snow").plain.endswith("rain snow")
-
-
-def test_a_real_model_searches(mbc, bank, model):
-    result = mbc("search", "moved", "--bank", bank, "--model", model, "--top", 9, "--files")
-    assert set(result.stdout.splitlines()) == {"notes/ada.txt", "notes/bruno.md"}

@@ -1,7 +1,6 @@
 """Errors of `mbc serve` are reported in a line before a model is loaded; how it works is tested in `http/`."""
 
 import socket
-import sys
 
 import pytest
 
@@ -35,23 +34,8 @@ def test_errors_come_before_a_model_is_loaded(mbc, notes, make_bank, home, argum
     assert not (home / "b.mbc").exists()
 
 
-def test_a_token_in_the_environment_is_never_shown(mbc, monkeypatch):
-    monkeypatch.setenv("MBC_TOKEN", "a secret")
-    result = mbc("serve", "--host", "0.0.0.0", "--model", "no-such-model", "--port", 0, "--verbose")
-    assert result.exit_code == 2
-    assert "in MBC_TOKEN is not valid" in result.stderr
-    assert "a secret" not in result.output
-
-
 def test_port_in_use(mbc):
     with socket.create_server(("127.0.0.1", 0)) as other:
         result = mbc("serve", "--model", "no-such-model", "--port", other.getsockname()[1])
     assert result.exit_code == 2
     assert "cannot be used: Address already in use" in result.stderr
-
-
-def test_missing_extra(mbc, monkeypatch):
-    monkeypatch.setitem(sys.modules, "fastapi", None)
-    result = mbc("serve")
-    assert result.exit_code == 2
-    assert "-e '.[serve]'" in result.stderr

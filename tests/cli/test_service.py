@@ -101,13 +101,6 @@ def test_closing_finishes_waiting_work(worker):
     assert (waiting.result(), opened.result(), worker.memory.is_open) == ("P", worker.memory, False)
 
 
-def test_an_error_of_closing_is_raised(monkeypatch):
-    memory = StubMemory(Path("b.mbc"))
-    monkeypatch.setattr(memory, "close", lambda: 1 // 0)
-    with pytest.raises(ZeroDivisionError):
-        Service(memory).close().result(PATIENCE)
-
-
 def test_idle_model_is_unloaded(monkeypatch):
     monkeypatch.setattr("mbc_cli.service.IDLE_SECONDS", 0.01)
     memory, unloaded, threads = StubMemory(Path("b.mbc")), threading.Event(), set[str]()

@@ -56,15 +56,11 @@ def test_numbers(formatted, values, texts):
     assert list(map(formatted, values)) == texts.split(",")
 
 
-def test_paths_inside_the_working_folder_are_relative(home):
+def test_paths_inside_the_working_folder_are_relative(home, monkeypatch):
     assert display_path(home / "notes" / "a.txt") == "notes/a.txt"
     assert display_path("/elsewhere/a.txt") == "/elsewhere/a.txt"
     assert display_path(f"{home}/a.jsonl#https://b//c") == "a.jsonl#https://b//c"
-
-
-def test_paths_without_a_working_folder(tmp_path, monkeypatch):
-    folder = tmp_path / "gone"
-    folder.mkdir()
+    (folder := home / "gone").mkdir()
     monkeypatch.chdir(folder)
     folder.rmdir()
     assert display_path(folder / "a.txt") == str(folder / "a.txt")

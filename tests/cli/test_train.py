@@ -1,27 +1,17 @@
 import json
-import os
 import signal
-import subprocess
-import sys
 
 import pytest
 
+from mbc_engine.events import TrainStep
+from mbc_engine.training import trainer
 from tests.conftest import qa_examples, write_questions
-from tests.needs import PATIENCE
 from tests.newswire import OTHERS
 
 
 @pytest.fixture
 def data(home):
     return write_questions(home / "questions.jsonl", qa_examples(8))
-
-
-def test_list_presets(mbc):
-    rows = [line.split("\t") for line in mbc("train", "--list-presets").stdout.splitlines()]
-    smallest = next(row for row in rows if row[0] == "smollm2-135m")
-    assert smallest[1] == "HuggingFaceTB/SmolLM2-135M-Instruct"
-    assert "distilgpt2" in {row[0] for row in rows}
-    assert json.loads(mbc("train", "--list-presets", "--json").stdout)["smollm2-135m"]["model"]["base"] == smallest[1]
 
 
 def test_train_ingest_ask(mbc, preset, data, home, notes, tiny):
@@ -46,13 +36,9 @@ def test_train_ingest_ask(mbc, preset, data, home, notes, tiny):
     [
         ((), 2),
         (("--preset", "smollm2-135m"), 2),
-        (("--preset", "no-such-preset", "--data", OTHERS), 2),
         (("--preset", "smollm2-135m", "--data", "none.csv"), 3),
         (("--preset", "smollm2-135m", "--data", OTHERS, "--run", "/dev/null/run"), 2),
-        (("--preset", "smollm2-135m", "--data", "squad:nowhere"), 3),
         (("--preset", "smollm2-135m", "--data", OTHERS, "--set", "nonsense"), 2),
-        (("--preset", "smollm2-135m", "--data", OTHERS, "--device", "abacus"), 2),
-        (("--preset", "smollm2-135m", "--data", OTHERS, "--from", "no-such-model"), 4),
         (("--preset", "smollm2-135m", "--data", OTHERS, "--base", "no-such-base"), 4),
         (("--resume", "--run", "nothing", "--base", "no-such-base"), 2),
         (("--resume",), 2),
@@ -71,33 +57,25 @@ def test_errors(mbc, home, arguments, code):
     assert len(result.stderr.splitlines()) <= 2
 
 
-@pytest.mark.slow
-def test_ctrl_c_and_resume(mbc, preset, data, home):
-    command = [sys.executable, "-m", "mbc_cli", "train", "--preset", preset, "--data", data.name, "--run", "long"]
-    command += ["--set", "training.epochs=400", "--threads", "1", "--json", "--quiet"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=home) as process:
-        seen = []
-        while "TrainStep" not in seen:
-            seen.append(json.loads(process.stdout.readline())["event"])
-        os.kill(process.pid, signal.SIGINT)
-        rest, said = process.communicate(timeout=PATIENCE)
-    assert process.returncode == 130
-    assert json.loads(rest.splitlines()[-1])["state"] == "stopped"
-    assert said.splitlines()[-1] == "Stopped. Continue with: mbc train --resume --run long"
-    run = home / "XDG_DATA_HOME" / "mbc" / "runs" / "long"
-    assert (run / "snapshot.safetensors").is_file()
+def test_ctrl_c_and_resume(mbc, preset, data, home, monkeypatch):
+    def interrupted(*arguments, **options):
+        for event in work(*arguments, **options):
+            yield event
+            if isinstance(event, TrainStep):
+                signal.raise_signal(signal.SIGINT)
 
-    # Finishing would take long; one more epoch is enough.
-    step = json.loads(rest.splitlines()[-1])["step"]
-    config = run / "config.toml"
-    config.write_text(config.read_text().replace("epochs = 400", f"epochs = {step + 1}"))
+    work = trainer.train
+    with monkeypatch.context() as patch:
+        patch.setattr(trainer, "train", interrupted)
+        result = mbc("train", "--preset", preset, "--data", data.name, "--run", "long", "--json", "--quiet")
+    assert result.exit_code == 130
+    assert json.loads(result.stdout.splitlines()[-1])["state"] == "stopped"
+    assert result.stderr.splitlines()[-1] == "Stopped. Continue with: mbc train --resume --run long"
     (home / "elsewhere").mkdir()
-    os.chdir(home / "elsewhere")
+    monkeypatch.chdir(home / "elsewhere")
     result = mbc("runs", "resume", "long", "--json")
     events = [json.loads(line) for line in result.stdout.splitlines()]
-    assert result.exit_code == 0
-    assert events[0]["step"] == step
-    assert events[-1]["event"] == "TrainFinished"
+    assert (result.exit_code, events[0]["step"], events[-1]["event"]) == (0, 1, "TrainFinished")
 
 
 def test_config_file_and_resume(mbc, preset, data, home):

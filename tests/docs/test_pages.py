@@ -38,17 +38,12 @@ FILES = {
 }
 # PDFium reads a file without a table of its objects.
 PDF = b"""%PDF-1.4
-1 0 obj <</Type /Catalog /Pages 2 0 R>> endobj
-2 0 obj <</Type /Pages /Kids [3 0 R] /Count 1>> endobj
+1 0 obj <</Type /Catalog /Pages 2 0 R>> endobj 2 0 obj <</Type /Pages /Kids [3 0 R] /Count 1>> endobj
 3 0 obj <</Type /Page /Parent 2 0 R /MediaBox [0 0 600 800] /Contents 4 0 R /Resources <</Font <</F1 5 0 R>>>>>> endobj
 4 0 obj <</Length 61>> stream
 BT /F1 12 Tf 72 720 Td (The ferry of Cadiz sank in 1898.) Tj ET
-endstream endobj
-5 0 obj <</Type /Font /Subtype /Type1 /BaseFont /Helvetica>> endobj
+endstream endobj 5 0 obj <</Type /Font /Subtype /Type1 /BaseFont /Helvetica>> endobj
 trailer <</Size 6 /Root 1 0 R>>
-startxref
-0
-%%EOF
 """
 
 
@@ -139,10 +134,8 @@ class Shell:
         if command.startswith("mbc serve"):
             self.serve(command, shown)
             return
-        ran = subprocess.run(
-            ["bash", "-c", command],
-            cwd=self.home, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
-        )  # fmt: skip
+        bash, stdin = ["bash", "-c", command], subprocess.DEVNULL
+        ran = subprocess.run(bash, cwd=self.home, stdin=stdin, capture_output=True, text=True)
         everything = ran.stderr + ran.stdout
         assert ran.returncode == 0 or shown.startswith("Error: "), f"{line}: {command}\n{everything}"
         assert not shown or matches(shown, ran.stdout) or matches(shown, everything), f"{line}: {command}\n{everything}"
@@ -154,7 +147,6 @@ class Shell:
         )
         printed = ""
         while "Ctrl-C stops the server." not in printed:
-            assert self.server.stdout
             line = self.server.stdout.readline()
             assert line, printed
             printed += line

@@ -63,22 +63,6 @@ def test_follow(run, tmp_path):
     assert run("follow", folder)[-2].endswith("0 documents, 1 unchanged")
 
 
-def test_follow_interrupted(run, tmp_path, monkeypatch):
-    folder = tmp_path / "texts"
-    folder.mkdir()
-    for number in range(3):
-        (folder / f"{number}.txt").write_text(f"Number {number} was drawn.")
-
-    def interrupted(name, **options):
-        signal.raise_signal(signal.SIGINT)
-        return load_once(name, **options)
-
-    with monkeypatch.context() as changed:
-        changed.setattr("mbc_engine.model.load_model", interrupted)
-        assert run("follow", folder)[-1] == "stopped; run this again to continue"
-    assert run("follow", folder)[-1].startswith("done: 3 documents")
-
-
 @pytest.mark.slow
 def test_batch(run):
     lines = [json.loads(line) for line in run("batch")]

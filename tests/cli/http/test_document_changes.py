@@ -47,15 +47,14 @@ def digests():
         return {document.digest for document in bank.documents()}
 
 
-def fail(*_):
-    raise BankError("The disk is full.")
-
-
 class Killed(BaseException): ...
 
 
-def kill(*_):
-    raise Killed
+def raising(error):
+    def fail(*_):
+        raise error
+
+    return fail
 
 
 def test_last_change_of_a_batch_wins(documents):
@@ -75,7 +74,7 @@ def test_kill_between_steps_is_repaired(documents, monkeypatch, step):
     documents.change([[ADA]])
     target, name = (module, "_sync") if step == "sync" else (documents, "_update_bank")
     with monkeypatch.context() as patch:
-        patch.setattr(target, name, kill)
+        patch.setattr(target, name, raising(Killed))
         for change in ([BRUNO], ADA.id):
             with pytest.raises(Killed):
                 documents.change([change])
@@ -87,7 +86,7 @@ def test_kill_between_steps_is_repaired(documents, monkeypatch, step):
 @pytest.mark.parametrize("is_replaced", [False, True])
 def test_failed_change_is_repeated_with_the_next(documents, replace_bank, monkeypatch, is_replaced):
     with monkeypatch.context() as patch:
-        patch.setattr(MemoryBank, "put", fail)
+        patch.setattr(MemoryBank, "put", raising(BankError("The disk is full.")))
         with pytest.raises(BankError, match="full"):
             documents.change([[ADA]])
     assert names() == []

@@ -1,12 +1,108 @@
-"""Documents that clients send: added, listed, found by questions, and removed."""
+"""Documents that clients send: written, locked and synced in a folder; added, listed and removed over HTTP."""
 
 import json
+import os
+import stat
+from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
 
-from mbc_cli.http.documents import NewDocument
+from mbc_cli.http.documents import DocumentFolder, NewDocument
 from mbc_engine import ingest, open_bank
+from mbc_engine.atomic_write import atomic_write
+from mbc_engine.errors import ConfigError
+from mbc_engine.text import read_file
 from tests.cli.http.conftest import names
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "documents").mkdir(mode=0o755)
+    with DocumentFolder(tmp_path / "documents").opened() as folder:
+        yield folder
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    text=st.text(st.characters(), min_size=1),
+    name=st.none() | st.text(st.characters(), min_size=1, max_size=200) | st.sampled_from(["../x", "a/b", "\x1b[2J"]),
+    date=st.none() | st.dates().map(str),
+)
+def test_the_engine_reads_what_was_written(folder, text, name, date):
+    try:
+        document = NewDocument(text=text, name=name, date=date)
+    except ValidationError:
+        return
+    folder.write([document])
+    path = folder.file(document.id)
+    (read,) = read_file(path)
+    assert (read.text, read.part, path.parent) == (document.text, document.name, folder.path)
+    assert read.date == (date or read.date)
+    assert folder.read(document.id) == document
+    assert folder.remove(document.id)
+    assert folder.ids() == []
+
+
+def test_document_ids():
+    assert NewDocument(text=" Ada moved. ") == NewDocument(text="Ada moved.")
+    assert NewDocument(text="Ada moved.", date="2024-05-01").id == NewDocument(text="Ada moved.").id
+    assert NewDocument(text="Ada moved.").id != NewDocument(text="Bruno moved.").id
+    assert NewDocument(text="Ada moved.", name="who").id == NewDocument(text="Bruno moved.", name="who").id
+
+
+def test_a_folder_in_use_is_private_and_locked(folder):
+    document = NewDocument(text="Ada moved.")
+    folder.write([document])
+    assert folder.path.stat().st_mode & 0o777 == 0o700
+    assert folder.file(document.id).stat().st_mode & 0o777 == 0o600
+    with pytest.raises(ConfigError, match="Another mbc serve"), DocumentFolder(folder.path).opened():
+        pass
+
+
+def test_a_folder_of_other_files_stays_as_it_is(tmp_path):
+    (tmp_path / "notes").mkdir(mode=0o755)
+    (tmp_path / "notes" / "ada.txt").write_text("Ada")
+    with pytest.raises(ConfigError, match="files other than"), DocumentFolder(tmp_path / "notes").opened():
+        pass
+    assert (tmp_path / "notes").stat().st_mode & 0o777 == 0o755
+
+
+def test_half_written_files_are_removed(tmp_path):
+    folder = DocumentFolder(tmp_path / "documents")
+    with folder.opened():
+        with atomic_write(folder.file("a" * 32)):
+            (half,) = (path for path in folder.path.iterdir() if path.name != ".lock")
+        half.write_text('{"id')  # as a kill during the write would leave it
+    with folder.opened():
+        assert {path.name for path in folder.path.iterdir()} == {".lock", folder.file("a" * 32).name}
+
+
+@pytest.mark.parametrize("id", ["", "..", "../../etc/passwd", "a" * 31, "A" * 32, f"{'a' * 32}\n", "bank-" + "a" * 32])
+def test_an_invalid_id_leads_nowhere(folder, id):
+    assert folder.read(id) is None
+    assert not folder.remove(id)
+
+
+def test_writes_are_synced(tmp_path, monkeypatch):
+    steps: list[str] = []
+    fsync, rename = os.fsync, Path.replace
+
+    def recording_fsync(descriptor):
+        steps.append("folder" if stat.S_ISDIR(os.fstat(descriptor).st_mode) else "file")
+        fsync(descriptor)
+
+    def recording_rename(path, target):
+        steps.append("rename")
+        return rename(path, target)
+
+    monkeypatch.setattr(os, "fsync", recording_fsync)
+    monkeypatch.setattr(Path, "replace", recording_rename)
+    with DocumentFolder(tmp_path / "documents").opened() as folder:
+        folder.write([NewDocument(text="Ada moved.")])
+    assert steps == ["folder", "file", "rename", "folder"]  # the first is the new folder's parent
 
 
 @pytest.fixture
@@ -19,16 +115,8 @@ async def test_a_document_is_in_the_bank_and_in_a_file(running, home):
     response = await running.add({"text": "Ada moved to Aalen.", "name": "ada", "date": "1989-05-03"})
     assert response.status_code == 201
     document = response.json()
-    assert document == {
-        "id": NewDocument(text="x", name="ada").id,
-        "object": "document",
-        "name": "ada",
-        "date": "1989-05-03",
-        "chunks": 1,
-        "state": "memorised",
-        "kept": True,
-        "sources": [],
-    }
+    sent = {"id": NewDocument(text="x", name="ada").id, "object": "document", "name": "ada", "date": "1989-05-03"}
+    assert document == {**sent, "chunks": 1, "state": "memorised", "kept": True, "sources": []}
     assert names() == ["ada"]
     path = home / "b.documents" / f"{document['id']}.jsonl"
     assert json.loads(path.read_text()) == {"id": "ada", "date": "1989-05-03", "text": "Ada moved to Aalen."}
@@ -67,20 +155,14 @@ async def test_a_document_replaces_one_of_its_name(running, monkeypatch):
     assert (await running.client.get("/v1/bank")).json()["documents"] == 2
 
 
-async def test_a_removed_document_is_gone_from_both(running, home):
-    ids = [(await running.add({"text": f"Story {name}."})).json()["id"] for name in "ab"]
-    response = await running.client.delete(f"/v1/documents/{ids[0]}")
-    deleted = {"id": ids[0], "object": "document.deleted", "deleted": True}
-    assert (response.status_code, response.json()) == (200, deleted)
-    for method in ("GET", "DELETE"):
-        again = await running.client.request(method, f"/v1/documents/{ids[0]}")
-        assert (again.status_code, again.json()["error"]["code"]) == (404, "document_not_found")
-    assert [path.stem for path in (home / "b.documents").glob("*.jsonl")] == [ids[1]]
-    assert len(names()) == 1
-
-
-async def test_unknown_ids_are_not_found(running):
+async def test_removed_and_unknown_documents_are_not_found(running, home):
+    id = (await running.add({"text": "Ada moved."})).json()["id"]
     await running.add({"text": "Ada moved.", "name": "../../b"})
+    response = await running.client.delete(f"/v1/documents/{id}")
+    assert (response.status_code, response.json()) == (200, {"id": id, "object": "document.deleted", "deleted": True})
+    again = await running.client.get(f"/v1/documents/{id}")
+    assert (again.status_code, again.json()["error"]["code"]) == (404, "document_not_found")
+    assert len(list((home / "b.documents").glob("*.jsonl"))) == 1
     for id in ("..%2F..%2Fb", "%2e%2e", "bank-..%2Fb", "bank-", "a" * 32, "bank-" + "a" * 32, "x" * 300):
         for method in ("GET", "DELETE"):
             assert (await running.client.request(method, f"/v1/documents/{id}")).status_code in (400, 403, 404)

@@ -6,33 +6,20 @@ import socket
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import httpx
 import pytest
 
-from tests.cli.http.conftest import AUTHORISED, TOKEN, names
+from tests.cli.http.conftest import names
 from tests.needs import PATIENCE
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("server")]  # which tests share
 
 
-def question(text):
-    return {"model": "tiny", "messages": [{"role": "user", "content": text}], "max_tokens": 16}
-
-
-def test_access_log_is_sanitised(shared_server):
-    httpx.get(f"{shared_server.url}/%1b[31m", headers=AUTHORISED)
-    assert "server" not in httpx.get(f"{shared_server.root}/health").headers
-    code, stderr = shared_server.end()
-    assert code == 0
-    assert "GET /v1/␛[31m 404" in stderr
-    assert "\x1b" not in stderr
-    assert TOKEN not in stderr
-
-
 def test_shutdown_finishes_requests(start, home):
     server = start()
-    statuses: list[int] = []
+    statuses = []
     has_responded = threading.Event()
 
     def add(batch):
@@ -68,47 +55,29 @@ def test_a_second_interrupt_ends_it_at_once(start, home):
 
 
 class Client(threading.Thread):
-    """Adds, asks and removes until the server is gone; remembers the ids of what was acknowledged, by name."""
+    """Adds, and removes what it has added before, until the server is gone; remembers what was acknowledged, by name."""
 
     def __init__(self, url, number):
         super().__init__()
         self.url, self.number = url, number
         self.added: dict[str, str] = {}
         self.removed: set[str] = set()
-        self.unsure: set[str] = set()
-        self.asked = 0
-        self.error: Exception | None = None
+        self.unsure = ""
 
     def run(self):
-        with httpx.Client(timeout=PATIENCE) as http:
-            try:
-                for turn in range(10_000):
-                    self.change(http, turn)
-            except httpx.TransportError:
-                return
-            except httpx.HTTPStatusError as error:
-                self.error = error
-
-    def change(self, http, turn):
-        name = f"{self.number}-{turn}"
-        document = {"name": name, "text": f"Client {self.number} says {turn}."}
-        self.unsure.add(name)
-        self.added[name] = http.post(f"{self.url}/documents", json=document).raise_for_status().json()["id"]
-        self.unsure.discard(name)
-        http.post(f"{self.url}/chat/completions", json=question(f"What does {name} say?")).raise_for_status()
-        self.asked += 1
-        if turn % 2:
-            first = next(iter(self.added))
-            self.unsure.add(first)
-            http.delete(f"{self.url}/documents/{self.added.pop(first)}").raise_for_status()
-            self.unsure.discard(first)
-            self.removed.add(first)
+        with httpx.Client(timeout=PATIENCE) as http, suppress(httpx.TransportError):
+            for turn in range(10_000):
+                name = self.unsure = f"{self.number}-{turn}"
+                document = {"name": name, "text": f"Client {self.number} says {turn}."}
+                self.added[name] = http.post(f"{self.url}/documents", json=document).raise_for_status().json()["id"]
+                if turn % 2:
+                    first = self.unsure = next(iter(self.added))
+                    http.delete(f"{self.url}/documents/{self.added.pop(first)}").raise_for_status()
+                    self.removed.add(first)
 
 
 def test_kills_lose_nothing_acknowledged(start, rounds, home):
-    added: dict[str, str] = {}
-    removed: set[str] = set()
-    unsure: set[str] = set()
+    added, removed, unsure = set(), set(), set()
     for life in range(rounds(full=12, reduced=1)):
         server = start()
         clients = [Client(server.url, 100 * life + number) for number in range(16)]
@@ -121,20 +90,15 @@ def test_kills_lose_nothing_acknowledged(start, rounds, home):
         server.process.wait()
         for client in clients:
             client.join()
-            assert client.error is None
-            added |= client.added
+            added |= {*client.added} - {client.unsure}
             removed |= client.removed
-            unsure |= client.unsure
-        assert sum(client.asked for client in clients) >= 16  # one that has added twice has asked in between
+            unsure.add(client.unsure)
     server = start()
     documents = names(home / "b.mbc")
     assert len(documents) == len(set(documents))
-    assert set(added) - unsure <= set(documents) <= set(added) | unsure
+    assert added <= set(documents) <= added | unsure
     assert removed.isdisjoint(documents)
-    with httpx.Client(timeout=PATIENCE) as http:
-        for name in list(set(added) - unsure)[::20]:
-            assert http.get(f"{server.url}/documents/{added[name]}").json()["name"] == name
-        assert http.get(f"{server.url}/bank").json()["documents"] == len(documents)
+    assert httpx.get(f"{server.url}/bank", timeout=PATIENCE).json()["documents"] == len(documents)
     files = (home / "b.documents").glob("*.jsonl")
     assert sorted(json.loads(path.read_text())["id"] for path in files) == documents
     assert server.end()[0] == 0

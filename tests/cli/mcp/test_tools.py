@@ -3,18 +3,49 @@
 import asyncio
 import json
 import threading
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from mcp import Client
 
+from mbc_cli.mcp import MemoryServer, allowed_folders
 from mbc_engine.answer import Confidence
 from mbc_engine.errors import ModelError
 from mbc_engine.events import FileSkipped
-from tests.cli.mcp.conftest import text_of
-from tests.cli.stub_memory import answer, ingested, source
+from tests.cli.stub_memory import StubMemory, answer, ingested, source
 from tests.needs import PATIENCE
 
 SELECTION = ("since", "as_of", "half_life", "only", "exclude")
+
+
+@pytest.fixture
+def stub(home):
+    """A stub memory whose bank exists."""
+    (home / "memory.mbc").touch()
+    return StubMemory([home / "memory.mbc"])
+
+
+@pytest.fixture
+def serving(stub):
+    """Clients of servers of the stub in this process, with the folders that are allowed."""
+
+    @asynccontextmanager
+    async def client(*allowed):
+        server = MemoryServer(stub, allowed_folders(allowed))
+        try:
+            async with Client(server.server) as connected:
+                yield connected
+        finally:
+            server._service.close()
+
+    return client
+
+
+def text_of(result):
+    (content,) = result.content
+    assert content.type == "text"
+    return content.text
 
 
 async def test_tool_descriptions(serving, notes):
@@ -74,12 +105,8 @@ async def test_answer(serving, stub):
         "confidence": 0.9322,
         "label": "high",
         "sources": [
-            {
-                "path": "/notes/a␛[2J.txt",
-                "part": "",
-                "bank": "memory.mbc",
-                "share": 0.7123,
-                "date": "2024-05-01",
+            {"path": "/notes/a␛[2J.txt", "part": "", "bank": "memory.mbc", "share": 0.7123, "date": "2024-05-01"}
+            | {
                 "state": "unchanged",
                 "text_from": "file",
                 "line": 2,
