@@ -1,12 +1,9 @@
 """What changes to a bank do, and its sizes, versions and model."""
 
-import sqlite3
-from contextlib import closing
-
 import numpy as np
 import pytest
 
-from mbc_engine.bank import BankHeader, BankTotals, CodeShape, MemoryBank, ModelSignature, text_codec
+from mbc_engine.bank import BankHeader, BankTotals, CodeShape, MemoryBank, ModelSignature
 from mbc_engine.errors import BankError, ModelMismatch
 from mbc_engine.text import Chunk
 
@@ -85,34 +82,6 @@ def test_a_refused_batch_changes_nothing(made, bank, changes):
     assert bank.totals() == BankTotals(0, 0, 0)
     assert not bank.counts().any()
     assert not bank.knows(made.record("/a", 1))
-
-
-@pytest.mark.parametrize("keeps_text", [False, True])
-def test_a_small_bank_is_small(made, path, *, keeps_text):
-    shape = CodeShape(tokens=24, levels=1, num_codes=512, per_position=True)
-    codes, texts = np.random.default_rng(0).integers(0, 512, (10, 1, 24, 1)), [Chunk("Words.", 0)]
-    with MemoryBank.create(path, made.signature, shape, 384, keeps_text=keeps_text) as bank:
-        bank.put([made.item(f"/{number}", number, codes=codes[number], texts=texts) for number in range(10)])
-    assert path.stat().st_size <= 40_000
-
-
-def test_compacting_moves_no_texts(made, path, monkeypatch):
-    monkeypatch.setattr(text_codec, "FULL_ROW_BYTES", 1)  # a text a row
-    monkeypatch.setattr(BankHeader, "block_chunks", property(lambda header: 5))
-
-    def rows():
-        with closing(sqlite3.connect(path)) as connection:
-            return set(connection.execute("SELECT id, columns, data FROM texts"))
-
-    with made.bank(path, keeps_text=True) as bank:
-        bank.put([made.item(f"/{number}", number) for number in range(12)])
-        bank.remove([(f"/{number}", "") for number in range(0, 12, 2)])
-        before = rows()
-        assert bank.sizes().texts == sum(len(columns) + len(data) for _, columns, data in before)
-        bank.compact()
-        assert rows() == before
-        bank.put([made.item("/more", 20)])
-        assert min(rows() - before)[0] == max(before)[0] + 1
 
 
 def test_sizes_are_exact(made, bank, path):

@@ -62,36 +62,6 @@ def test_events_and_counts(model, bank, folder):
     assert lines(bank) == before
 
 
-def test_reports_name_every_file_once(model, bank, folder, tmp_path):
-    def named(bank):
-        events = ingest(model, bank, [folder / f"{number}.txt" for number in (2, 0, 1)], batch_chunks=1)
-        reports = [event for event in events if isinstance(event, DocumentsIngested)]
-        return [Path(source).name for report in reports for source in report.sources]
-
-    assert named(bank) == ["2.txt", "0.txt", "1.txt"]
-    assert named(bank) == ["2.txt", "0.txt", "1.txt"]
-    with open_bank(model, tmp_path / "nameless.mbc", keeps_origins=False) as nameless:
-        assert named(nameless) == []
-
-
-def test_changed_file_replaces_its_codes(model, bank, folder, fresh_lines):
-    list(ingest(model, bank, [folder]))
-    (folder / "0.txt").write_text("Another text altogether.")
-    last = last_of(ingest(model, bank, [folder]))
-    assert (last.documents, last.unchanged, last.bank_documents) == (1, 3, 4)
-    assert lines(bank) == fresh_lines(folder)
-
-
-def test_removed_rows_are_forgotten(model, bank, tmp_path):
-    path = tmp_path / "rows.jsonl"
-    write_rows(path, "ada", "bruno", "clara")
-    assert last_of(ingest(model, bank, [path])).documents == 3
-    write_rows(path, "bruno", "clara", "dora")
-    last = last_of(ingest(model, bank, [path]))
-    assert (last.documents, last.unchanged, last.removed) == (1, 2, 1)
-    assert sources(bank) == ["rows.jsonl#bruno", "rows.jsonl#clara", "rows.jsonl#dora"]
-
-
 def test_truncated_file_loses_nothing(model, bank, tmp_path):
     path, noise = tmp_path / "rows.jsonl.gz", random.Random(0)
     rows = [json.dumps({"id": str(number), "text": f"{number}: {noise.randbytes(3000).hex()}"}) for number in range(60)]

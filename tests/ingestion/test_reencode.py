@@ -76,17 +76,6 @@ def test_missing_file_keeps_the_old_bank(other, path, folder):
         assert bank.header.signature == signature(other)
 
 
-def test_stop_and_continue(other, path, monkeypatch):
-    monkeypatch.setattr("mbc_engine.ingestion.reencode.BATCH_CHUNKS", 1)
-    before, stop = lines(path), threading.Event()
-    for event in reencode(other, path, stop=stop):
-        if isinstance(event, DocumentsIngested):
-            stop.set()
-    assert lines(path) == before
-    last = last_of(reencode(other, path))
-    assert (last.documents, last.unchanged) == (3, 1)
-
-
 def test_unfinished_work_of_a_third_model_is_dropped(tiny, other, path, folder):
     (folder / "1.txt").unlink()
     third = tiny.model("gpt2", "bert", "model.codebook.codes=4")
