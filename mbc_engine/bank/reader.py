@@ -173,7 +173,9 @@ class ReadableBank(ABC):
         """
         found = list(self._each(lambda part: [(part.chunks_with(words), _chunks_of(part))]))
         starts = accumulate((chunks for _, chunks in found), initial=0)
-        of_parts = [[chunks + start for chunks in of_words] for (of_words, _), start in zip(found, starts, strict=False)]
+        of_parts = [
+            [chunks + start for chunks in of_words] for (of_words, _), start in zip(found, starts, strict=False)
+        ]
         return list(map(np.concatenate, zip(*of_parts, strict=True)))
 
     def encoded_texts_at(self, chunks: Numbers) -> Sequence[EncodedText | None]:

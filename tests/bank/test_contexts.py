@@ -2,12 +2,11 @@
 
 import json
 import zlib
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from mbc_engine.bank import MemoryBank, Origin, Outline, StoredDocument
+from mbc_engine.bank import MemoryBank, Outline, StoredDocument
 from mbc_engine.bank.block import read_outlines
 from mbc_engine.bank.exchange import import_lines, merge, remove_with_proof
 from mbc_engine.bank.words import number_of
@@ -78,13 +77,6 @@ def test_titles_and_headings_that_are_too_long_are_refused(made, tmp_path, name)
         read_outlines(zlib.compress(b'{"titles":["%s"],"headings":["a"]}' % (b"a" * 201)), [1])
 
 
-def test_chunks_are_not_found_by_the_path_of_far_too_many(made):
-    for source, chunks in (("/vega.md", 1 << 15), (f"/vega/{'a' * 500}", 1)):
-        document = replace(documents(made)[1], origins=(Origin(source, "", None),), chunks=chunks)
-        with bank_of(made, None) as bank:
-            assert not any(map(any, document.contexts(bank.header)))
-
-
 def test_a_bank_without_origins_keeps_no_name_in_words(made):
     with bank_of(made, None, keeps_origins=False) as bank:
         bank.put(documents(made))
@@ -105,12 +97,3 @@ def test_without_text_chunks_of_other_sizes_are_refused(made):
     bank, other = bank_of(made, None, keeps_text=False), bank_of(made, None, context_tokens=0)
     with bank, other, pytest.raises(BankError, match="not cut into the same chunks"):
         list(merge(bank, other))
-
-
-@pytest.mark.parametrize(
-    "text",
-    ['{"titles":[],"headings":[""]}', '{"titles":["a"],"headings":[null]}', '{"titles":["a"],"headings":["","b"]}'],
-)
-def test_outlines_that_do_not_add_up_are_refused(text):
-    with pytest.raises(ValueError, match="do not add up"):
-        read_outlines(zlib.compress(text.encode()), [1])

@@ -114,18 +114,6 @@ def test_model_name_is_not_compared(made, bank, path):
         bank.require(made.signature, CodeShape(3, 1, 5, per_position=True))
 
 
-def test_every_write_changes_the_version(made, bank, path):
-    versions = [bank.version()]
-    with MemoryBank.open(path) as other:
-        for writer, content in ((bank, 1), (other, 2), (other, 3), (bank, 4)):
-            writer.put([made.item("/a", content)])
-            versions.append(bank.version())
-        list(other.documents())
-        bank.checkpoint()
-    assert len(set(versions)) == 5
-    assert bank.version() == versions[-1]
-
-
 def test_replaced_file_is_noticed(made, bank, path):
     bank.put([made.item("/a", 1)])
     assert not bank.is_replaced()

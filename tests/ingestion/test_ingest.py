@@ -30,8 +30,6 @@ from mbc_engine.text import Document, Skipped
 from mbc_engine.text.document import Content
 from tests.ingestion.conftest import last_of, lines, skipped, sources
 
-any_workers = pytest.mark.parametrize("workers", [0, pytest.param(1, marks=pytest.mark.slow)])
-
 
 @pytest.fixture(autouse=True)
 def untimed(monkeypatch):
@@ -128,21 +126,19 @@ def test_prune(model, bank, folder, tmp_path):
     assert last_of(ingest(model, bank, [folder], prune=True)).removed == 0
 
 
-@any_workers
-def test_emptied_file_is_forgotten(model, bank, folder, workers):
+def test_emptied_file_is_forgotten(model, bank, folder):
     write_rows(folder / "rows.jsonl", "ada", "bruno")
     list(ingest(model, bank, [folder]))
     (folder / "0.txt").write_text("  \n")
     (folder / "rows.jsonl").write_text("")
-    last = last_of(ingest(model, bank, [folder], workers=workers))
+    last = last_of(ingest(model, bank, [folder]))
     assert (last.removed, last.unchanged) == (3, 3)
     assert sources(bank) == ["1.txt", "2.txt", "3.txt"]
 
 
-@any_workers
-def test_name_that_is_not_unicode_is_skipped(model, bank, folder, workers):
+def test_name_that_is_not_unicode_is_skipped(model, bank, folder):
     (folder / os.fsdecode(b"\xff.txt")).write_text("Nobody can say where this stands.")
-    events = list(ingest(model, bank, [folder], workers=workers))
+    events = list(ingest(model, bank, [folder]))
     assert last_of(events).documents == 4
     assert [reason for _, reason in skipped(events)][1:] == ["has a name that is not UTF-8"]
 
@@ -172,10 +168,9 @@ def test_bank_without_origins_knows_contents(model, folder, tmp_path):
         assert last_of(ingest(model, bank, [folder])).unchanged == 4
 
 
-@pytest.mark.parametrize("batch_chunks", [3, pytest.param(256, marks=pytest.mark.slow)])
-def test_workers_give_the_same_bank(model, bank, folder, fresh_lines, batch_chunks):
+def test_workers_give_the_same_bank(model, bank, folder, fresh_lines):
     (folder / "rows.csv").write_text("title,text\nOne,The river rose.\nTwo,The bridge held.\nThree,\n")
-    last = last_of(ingest(model, bank, [folder], workers=2, batch_chunks=batch_chunks))
+    last = last_of(ingest(model, bank, [folder], workers=2, batch_chunks=3))
     assert lines(bank) == fresh_lines(folder)
     assert (last.documents, last.skipped) == (7, 1)
     (folder / "0.txt").write_text("Changed.")
@@ -327,14 +322,6 @@ def test_pieces_of_another_size_are_replaced(model, bank, tmp_path, fresh_lines,
     assert lines(bank) == fresh_lines(path)
 
 
-def test_stream(model, bank):
-    assert last_of(ingest_stream(model, bank, io.BytesIO(b"Ada moved to Bergen."))).documents == 1
-    assert last_of(ingest_stream(model, bank, io.BytesIO(b"Ada moved to Bergen."))).unchanged == 1
-    assert last_of(ingest_stream(model, bank, io.BytesIO(b""))).skipped == 1
-    (document,) = bank.documents()
-    assert document.origins[0].source.startswith("stdin:")
-
-
 def test_bank_of_another_model_is_refused(tiny, bank, folder, tmp_path):
     other = tiny.model()
     with torch.no_grad():
@@ -346,13 +333,12 @@ def test_bank_of_another_model_is_refused(tiny, bank, folder, tmp_path):
         open_bank(other, tmp_path / "b.mbc")
 
 
-@any_workers
-def test_text_column(model, bank, tmp_path, workers):
+def test_text_column(model, bank, tmp_path):
     table = tmp_path / "reviews.csv"
     table.write_text("id,text,review\n1,Tent,It leaks in the rain.\n2,Stove,\n")
 
     def read(column=None):
-        return last_of(ingest(model, bank, [table], workers=workers, text_column=column))
+        return last_of(ingest(model, bank, [table], text_column=column))
 
     def states():
         """The text of every row and the state of its file."""
@@ -365,7 +351,7 @@ def test_text_column(model, bank, tmp_path, workers):
     assert states() == [("Stove", "unchanged"), (tent, "unchanged")]
     assert read("review").bank_documents == 1
     assert states() == [(tent, "unchanged")]
-    events = list(ingest(model, bank, [table], workers=workers, text_column="nothing"))
+    events = list(ingest(model, bank, [table], text_column="nothing"))
     assert skipped(events) == [("reviews.csv", "has no column named 'nothing'; its columns are id, text, review")]
     assert last_of(events).bank_documents == 1, "what was read before stays"
     table.write_text("id,text,review\n1,Tent,It leaks no more.\n")

@@ -85,16 +85,6 @@ def test_unfinished_work_of_a_third_model_is_dropped(tiny, other, path, folder):
     assert (last.documents, last.unchanged) == (3, 0)
 
 
-def test_documents_added_meanwhile(model, other, path, folder):
-    (folder / "late.txt").write_text("It came while the others were read.")
-    with pytest.raises(BankError, match="was changed meanwhile"):
-        for event in reencode(other, path):
-            if isinstance(event, DocumentsIngested):
-                with open_bank(model, path) as bank:
-                    list(ingest(model, bank, [folder]))
-    assert last_of(reencode(other, path)).bank_documents == 5
-
-
 def test_documents_removed_meanwhile(other, path, folder):
     with pytest.raises(BankError, match="was changed meanwhile"):
         for event in reencode(other, path):
@@ -104,14 +94,6 @@ def test_documents_removed_meanwhile(other, path, folder):
     assert last_of(reencode(other, path)).bank_documents == 3
     with MemoryBank.open(path) as bank:
         assert not bank.parts_of(str(folder / "0.txt"))
-
-
-def test_file_grown_into_pieces(other, path, folder, monkeypatch):
-    monkeypatch.setattr("mbc_engine.text.decoding.PIECE_BYTES", 64)
-    (folder / "0.txt").write_text("It has grown, line by line.\n" * 5)
-    assert last_of(reencode(other, path)).is_complete
-    with MemoryBank.open(path) as bank:
-        assert bank.parts_of(str(folder / "0.txt")) == {"1", "2", "3"}
 
 
 def test_bank_without_origins_is_refused(model, other, folder, tmp_path):

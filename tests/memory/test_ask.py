@@ -3,7 +3,6 @@
 import io
 from datetime import date
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,10 +13,8 @@ from mbc_engine.bank import Banks
 from mbc_engine.config import ConfidenceSettings
 from mbc_engine.errors import BankError, ConfigError
 from mbc_engine.ingestion.run import ingest_stream
-from mbc_engine.paper.mbc import MBC
 from mbc_engine.paper.memories import BankMemory
 from mbc_engine.paper.reads import Reading
-from mbc_engine.sources import Passages
 
 QUESTIONS = ["Who won?", "Who moved?"]
 ROUTING = ("gpt2", "bert", "model.routing=true")
@@ -177,24 +174,6 @@ def test_only_greedy_and_unconditional_answers_stream(tiny):
     options = [AskOptions(), AskOptions(beams=2), AskOptions(min_confidence=0.5), AskOptions(write=True)]
     assert [paper.can_stream(each) for each in options[:3]] == [True, False, False]
     assert [mini.can_stream(each) for each in options] == [False, False, False, True]
-
-
-def test_times_of_the_parts(tiny, remember, folder, monkeypatch):
-    now = [0.0]
-
-    def taking(seconds, work):
-        def timed(*args, **options):
-            now[0] += seconds
-            return work(*args, **options)
-
-        return timed
-
-    memory = remember(tiny.model(), folder)
-    monkeypatch.setattr("mbc_engine.memory.time", SimpleNamespace(perf_counter=lambda: now[0]))
-    for name, seconds in (("read", 1), ("generate_answers", 2), ("memory_gains", 4)):
-        monkeypatch.setattr(MBC, name, taking(seconds, getattr(MBC, name)))
-    monkeypatch.setattr(Passages, "of", taking(8, Passages.of))
-    assert memory.ask(["Who won?"])[0].seconds == {"search": 1, "answer": 6, "sources": 8}
 
 
 def test_several_open_banks_are_read_only(tiny, remember, folder, tmp_path):

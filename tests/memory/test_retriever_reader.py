@@ -33,11 +33,6 @@ def test_answer_with_its_sentence_and_file(tiny, remember, rows):
     assert {source.part for source in answer.sources} == {"0", "1"}
 
 
-def test_answer_across_two_sentences(tiny, remember, rows):
-    (answer,) = remember(tiny.retriever_reader("won. Ada"), rows(["It rained. Hugo won. Ada moved."])).ask(["Who?"])
-    assert (answer.text, answer.sources[0].sentence) == ("won. Ada", "Hugo won. Ada moved.")
-
-
 def test_several_questions_on_a_line(tiny, remember, rows):
     memory = remember(tiny.retriever_reader("Aalen"), rows(["Ada moved to Aalen."]))
     one, both, none = memory.ask(["Where did Ada move?", "Where did Ada move? And who won?", ""])
@@ -152,16 +147,6 @@ def test_further_chunks_are_read_if_the_first_have_no_answer(tiny, remember, row
     assert read(5, 3) == ("Hugo", [ranked[:5]])
     assert read(1, 3) == (None, [ranked[:1], ranked[1:4]])
     assert read(1, 9) == ("Hugo", [ranked[:1], ranked[1:]])
-
-
-@pytest.mark.parametrize("sources", [0, 2, 7])
-def test_four_chunks_are_read_however_many_are_shown(tiny, remember, rows, sources):
-    memory = remember(tiny.retriever_reader("Nobody"), rows(STORIES))
-    (answer,) = memory.ask(["Who won the race?"], sources=sources)
-    [(_, read)] = memory.model.reader.asked
-    assert read == [source.passage for source in memory.search(["Who won the race?"], top=8)[0][:4]]
-    assert len(answer.sources) == sources
-    assert [source.sentence for source in answer.sources[:4]] == ["Nobody won."] * min(sources, 4)
 
 
 def test_only_texts_that_are_read_or_shown_are_looked_up(tiny, remember, rows, monkeypatch):

@@ -89,12 +89,3 @@ def test_no_line_for_a_passage_that_a_file_has_twice(model, remember, tmp_path):
     (tmp_path / "rows.csv").write_text("text\nIt rained in the north all day.\nIt rained in the north\n")
     (sources,) = remember(model, tmp_path / "rows.csv").search(["Where did it rain?"], top=2)
     assert {source.part: source.line for source in sources} == {"row 1": 2, "row 2": None}
-
-
-def test_a_file_is_searched_for_a_line_once(model, remember, rows, monkeypatch):
-    path, opened, read_bytes = rows(["Ada moved."]), list[str](), Path.read_bytes
-    memory = remember(model, path)
-    monkeypatch.setattr(Path, "read_bytes", lambda path: opened.append(path.name) or read_bytes(path))
-    results = memory.search(["Who moved?", "Did Ada move?"])
-    assert [source.line for (source,) in results] == [1, 1]
-    assert opened == ["rows.jsonl"]
