@@ -339,11 +339,10 @@ def replace_content(path: Path, by: Path, *, check: Callable[[], None] | None = 
 
 @dataclass(frozen=True)
 class RemovedDocuments:
-    """Removed documents, held in memory."""
+    """Removed documents, held in memory, and the header of their bank."""
 
-    signature: ModelSignature
+    header: BankHeader
     documents: tuple[StoredDocument, ...]  # complete; with the removed origins only, though others may remain
-    context_tokens: int
 
 
 def _as_stored(digests: Collection[str], bank: MemoryBank) -> set[str]:
@@ -362,7 +361,7 @@ def remove_restorable(
             assert document.codes is not None
             documents.append(replace(document, origins=gone, codes=document.codes.copy()))
         bank.remove(sought, digests)
-    return RemovedDocuments(bank.header.signature, tuple(documents), bank.header.context_tokens)
+    return RemovedDocuments(bank.header, tuple(documents))
 
 
 def restore(bank: MemoryBank, removed: RemovedDocuments) -> int:
@@ -372,10 +371,8 @@ def restore(bank: MemoryBank, removed: RemovedDocuments) -> int:
     another model, BankError if it now keeps text, which the removed documents lack.
     """
     with bank.changing():
-        bank.require(removed.signature, bank.header.shape)
-        has_texts = all(document.texts is not None for document in removed.documents)
-        header = replace(bank.header, keeps_text=has_texts, context_tokens=removed.context_tokens)
-        _require_kept(bank, "What was removed", header)
+        bank.require(removed.header.signature, bank.header.shape)
+        _require_kept(bank, "What was removed", removed.header)
         if bank.header.keeps_origins:
             names = {origin[:2] for document in removed.documents for origin in document.origins}
             present = {origin[:2] for document in bank.lookup(names) for origin in document.origins}
@@ -416,8 +413,7 @@ def undo_removal(bank: MemoryBank) -> int:
         )
     with MemoryBank.open(path, read_only=True) as beside:
         beside.require(beside.header.signature, bank.header.shape)
-        documents = tuple(beside.documents(whole=True))
-        removed = RemovedDocuments(beside.header.signature, documents, beside.header.context_tokens)
+        removed = RemovedDocuments(beside.header, tuple(beside.documents(whole=True)))
     count = restore(bank, removed)
     bank.checkpoint()
     database.delete(path)

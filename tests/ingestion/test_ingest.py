@@ -91,7 +91,8 @@ def test_gone_files_are_told_and_pruned(model, bank, folder):
 
 
 def test_losses_are_told_once(model, bank, folder, monkeypatch, tmp_path):
-    text = "Ada moved to Bergen.\n" * 1700  # more than a piece
+    monkeypatch.setattr("mbc_engine.text.decoding.PIECE_BYTES", 64)
+    text = "Ada moved to Bergen.\n" * 10
     content = Content(text, text.encode(), losses=("3 pictures", "1 macro"))
     monkeypatch.setattr("mbc_engine.text.reader.read_rows", lambda *_: iter([content]))
     lost = [event for event in ingest(model, bank, [folder / "0.txt"]) if isinstance(event, ContentLost)]
