@@ -144,7 +144,6 @@ class MemoryBank(ReadableBank):
         return self.path and Path(os.path.realpath(self.path))
 
     def require(self, signature: ModelSignature, shape: CodeShape) -> None:
-        """Raises ModelMismatch if another model wrote the bank, BankError if it says so but has codes of another shape."""
         writer = self.header.signature
         if writer != signature:
             raise ModelMismatch(
@@ -356,11 +355,9 @@ class MemoryBank(ReadableBank):
             return self._blocks.state()[1]
 
     def version(self) -> tuple[int, int]:
-        """A value that changes with each write to the bank, by this process or another; takes microseconds."""
         return int(self._row("PRAGMA data_version")[0]), self._connection.total_changes
 
     def is_replaced(self) -> bool:
-        """Whether the file at the path was replaced or deleted; reads see the old bank until it is reopened."""
         if self.path is None:
             return False
         with database.wrap_sqlite_errors(self.name):

@@ -9,7 +9,6 @@ import pytest
 
 from mbc_engine.bank import MemoryBank, exchange
 from mbc_engine.bank.exchange import export, import_lines, merge
-from mbc_engine.bank.records import count
 from mbc_engine.errors import BankError, DataError, ModelMismatch
 from mbc_engine.events import Progressed
 
@@ -49,18 +48,6 @@ def written(lines):
     return [json.dumps(line).encode() + b"\n" for line in lines]
 
 
-def test_large_exports_are_sorted_on_the_disk(made, monkeypatch):
-    with made.bank() as bank:
-        bank.put([made.item(f"/{number}", number) for number in range(50)])
-        at_once = made.lines(bank)
-        digests = [json.loads(line)["digest"] for line in at_once.splitlines()[1:-1]]
-        assert digests == sorted(made.digest(number)[:32] for number in range(50))
-        monkeypatch.setattr(exchange, "_SHARE_BYTES", 1)
-        for shares in (1, 7, 256):
-            monkeypatch.setattr(exchange, "_SHARES", shares)
-            assert made.lines(bank) == at_once
-
-
 def test_truncated_export_imports_nothing(made, lines, path):
     with made.bank(path) as bank:
         bank.put([made.item("/z", 9)])
@@ -82,16 +69,6 @@ def test_failed_import_keeps_a_bank_in_use(made, lines, path, monkeypatch):
         other.put([made.item("/c", 3)])
     with MemoryBank.open(path) as bank:
         assert bank.totals().documents == 1
-
-
-def test_codes_of_many_documents_are_counted_together(made, path, tmp_path, monkeypatch):
-    """Each count takes time for every code of the bank, of which a small export may name four million."""
-    with made.bank(path) as bank:
-        bank.put([made.item(f"/{content}", content) for content in range(50)])
-        lines, counted = list(export(bank)), []
-    monkeypatch.setattr(exchange, "count", lambda codes, shape: counted.append(len(codes)) or count(codes, shape))
-    list(import_lines(lines, tmp_path / "copy.mbc"))
-    assert counted == [sum(1 + content % 3 for content in range(50))]
 
 
 def change(lines, line, **changes):

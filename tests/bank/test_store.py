@@ -94,14 +94,6 @@ def test_sizes_are_exact(made, bank, path):
         assert volatile.sizes().file > 0
 
 
-def test_removal_while_listing(made, monkeypatch):
-    monkeypatch.setattr(BankHeader, "block_chunks", property(lambda header: 100))
-    with made.bank() as bank:
-        bank.put([made.item(f"/{number}", number) for number in range(500)])
-        assert sum(bank.remove([origin[:2]]) for document in bank.documents() for origin in document.origins) == 500
-        assert bank.totals() == BankTotals(0, 0, 0)
-
-
 def test_model_name_is_not_compared(made, bank, path):
     bank.require(ModelSignature("renamed", made.signature.amortizer, made.signature.codebook), made.shape)
     other = ModelSignature("mini", made.signature.amortizer, "cc" * 8)

@@ -21,12 +21,12 @@ import torch
 from mbc_engine import ingest, open_bank
 from mbc_engine.errors import DataError, ModelMismatch
 from mbc_engine.events import ContentLost, DocumentsIngested, FilesLeftOut, IngestStarted
-from mbc_engine.ingestion.reading import ChunkedDocument, FileRead, Workers, chunked, read_all
-from mbc_engine.ingestion.run import Run, ingest_stream
+from mbc_engine.ingestion.reading import ChunkedDocument, FileRead, Workers, read_all
+from mbc_engine.ingestion.run import ingest_stream
 from mbc_engine.mini.model import save
 from mbc_engine.paper.mbc import MBC
 from mbc_engine.sources import Files
-from mbc_engine.text import Document, Skipped
+from mbc_engine.text import Skipped
 from mbc_engine.text.document import Content
 from tests.ingestion.conftest import last_of, lines, skipped, sources
 
@@ -175,7 +175,7 @@ def test_workers_give_the_same_bank(model, bank, folder, fresh_lines):
     assert lines(bank) == fresh_lines(folder)
     assert (last.documents, last.skipped) == (7, 1)
     (folder / "0.txt").write_text("Changed.")
-    again = last_of(ingest(model, bank, [folder], workers=2))
+    again = last_of(ingest(model, bank, [folder], workers=1))
     assert (again.documents, again.unchanged) == (1, 6)
 
 
@@ -292,25 +292,6 @@ def test_overdue_documents_are_committed(model, bank, texts, monkeypatch):
             assert bank.totals().documents == event.documents
     reports = [event for event in ingest(model, bank, [texts]) if isinstance(event, DocumentsIngested)]
     assert [event.documents for event in reports] == [0]
-
-
-def test_waiting_documents_are_encoded_when_idle(model, bank, monkeypatch):
-    encoded = []
-
-    def noted(steps):
-        for step in steps:
-            encoded.append(step)
-            yield step
-
-    def items():
-        yield chunked(Document("/a.txt", "", "One.", "aa" * 32, 4), bank, model.chunker, 4)
-        assert not encoded
-        yield None
-        assert len(encoded) == 1
-
-    replace_steps(monkeypatch, noted)
-    list(Run(model, bank, 128, None).memorise(items()))
-    assert bank.totals().documents == 1
 
 
 @pytest.mark.parametrize("earlier", [128, 16])

@@ -63,15 +63,6 @@ def test_rows_are_parts_of_their_file(tiny, remember, rows):
     assert {source.state for source in memory.ask(["Who moved?"])[0].sources} == {"gone"}
 
 
-def test_an_origin_that_still_exists_is_named(tiny, remember, tmp_path):
-    for name in ("a.txt", "b.txt"):
-        (tmp_path / name).write_text("Ada moved to Bergen.")
-    memory = remember(tiny.model(), tmp_path / "a.txt", tmp_path / "b.txt")
-    (tmp_path / "a.txt").unlink()
-    (source,) = memory.ask(["Who moved?"])[0].sources
-    assert (source.path, source.state) == (str(tmp_path / "b.txt"), "unchanged")
-
-
 def test_bank_without_origins(tiny, folder, tmp_path):
     model = tiny.model()
     with open_bank(model, tmp_path / "b.mbc", keeps_origins=False) as bank:

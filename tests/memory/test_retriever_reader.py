@@ -172,15 +172,6 @@ def test_a_document_is_named_once(tiny, remember, tmp_path):
     assert path.read_text()[source.start : source.start + len(source.passage)] == source.passage
 
 
-def test_shared_words_rank_first(tiny, remember, rows):
-    model, names = tiny.retriever_reader(), ["Adabo", "Brubo", "Clabo", "Daribo", "Edibo", "Felibo"]
-    model.settings = model.settings.model_copy(update={"word_weight": 10.0})
-    results = remember(model, rows([f"{name} moved to Aalen." for name in names])).search(
-        [f"Where is {name}?" for name in names], top=1
-    )
-    assert [source.part for (source,) in results] == list("012345")
-
-
 def test_the_same_text_in_several_places_is_one_source(tiny, remember, tmp_path):
     folder = tmp_path / "copies"
     (folder / "sub").mkdir(parents=True)

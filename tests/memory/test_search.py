@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mbc_engine import Memory, Selection, ingest, open_bank, sources
+from mbc_engine import Memory, ingest, open_bank, sources
 from mbc_engine.paper.memories import BankMemory
 
 QUERIES = ["Who won?", "Where did it rain?"]
@@ -41,14 +41,6 @@ def test_several_passages_of_one_document(model, remember, tmp_path):
     assert len({source.passage for source in sources}) == len(sources) == memory.info()[1].chunks > 2
     assert {source.path for source in sources} == {str(path)}
     assert [source.share for source in sources] == sorted((source.share for source in sources), reverse=True)
-
-
-def test_selection_and_missing_files(model, remember, folder):
-    memory = remember(model, folder)
-    (folder / "1.txt").unlink()
-    (sources,) = memory.search(QUERIES[:1], top=4, selection=Selection(exclude=("2.txt",)))
-    has_passage = {Path(source.path).stem: source.passage is not None for source in sources}
-    assert has_passage == {"0": True, "1": False, "3": True}
 
 
 @pytest.mark.parametrize(("most", "name", "state"), [(2, "0.txt", "gone"), (3, "2.txt", "unchanged")])
