@@ -272,23 +272,21 @@ def _document_lines(
 ) -> Iterator[bytes]:
     has_contexts = bank.header.context_tokens > 0
     encoded = [text for document in documents for text in document.texts or () if isinstance(text, EncodedText)]
-    decodable = [text for text in encoded if open_model or text.codec != LM]
-    decoded = iter(decode_found(decodable, bank.name, open_model))
+    decodable = [text if open_model or text.codec != LM else None for text in encoded]
+    decoded = zip(encoded, decode_found(decodable, bank.name, open_model), strict=True)
     for document in documents:
         assert document.codes is not None
-        texts: dict[str, list[Any]] = {} if document.texts is None else {"texts": []}
-        for text in document.texts or ():
-            if isinstance(text, EncodedText) and text.codec == LM and not open_model:
-                texts["texts"].append(b64encode(text.payload).decode())
-            elif (chunk := next(decoded)) is not None:
-                texts["texts"].append([chunk.start, *_BETWEEN_SURROGATES.split(chunk.text)])
+        texts = [
+            [chunk.start, *_BETWEEN_SURROGATES.split(chunk.text)] if chunk else b64encode(text.payload).decode()
+            for text, chunk in islice(decoded, document.chunks)
+        ]
         yield _line(
             digest=document.digest,
             size=document.size,
             origins=[origin._asdict() for origin in document.origins],
             chunks=document.chunks,
             codes=b64encode(document.codes.astype("<u2").tobytes()).decode(),
-            **texts,
+            **({"texts": texts} if bank.header.keeps_text else {}),
             **(document.outline._asdict() if has_contexts else {}),
         )
 
