@@ -110,15 +110,6 @@ def test_codes_are_returned_on_request(tiny, folder, tmp_path, monkeypatch, mode
         assert [answer.codes for answer in memory.ask(QUESTIONS, read_mode=mode)] == [None, None]
 
 
-@pytest.mark.parametrize("mode", ["flat", "routed"])
-def test_no_sources_are_looked_for_if_none_are_wanted(tiny, remember, folder, monkeypatch, mode):
-    memory = remember(tiny.model(*ROUTING), folder)
-    usual = memory.ask(QUESTIONS, read_mode=mode)
-    monkeypatch.setattr(Reading, "sources", property(lambda _: pytest.fail("looks for documents")))
-    answers = memory.ask(QUESTIONS, read_mode=mode, sources=0)
-    assert [(answer.text, answer.sources) for answer in answers] == [(answer.text, ()) for answer in usual]
-
-
 def calibrated(model, slope):
     settings = slope is not None and ConfidenceSettings(slope=slope, intercept=0, from_memory=1, from_model=0)
     model.settings = model.settings.model_copy(update={"confidence": settings or None})
