@@ -1,9 +1,14 @@
-"""What changes to a bank do, and its sizes, versions and model."""
+"""What changes to a bank do, its sizes and model, and the index of keys against a dict of sets."""
+
+from collections import defaultdict
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mbc_engine.bank import BankHeader, BankTotals, CodeShape, MemoryBank, ModelSignature
+from mbc_engine.bank.block import KeyIndex
 from mbc_engine.errors import BankError, ModelMismatch
 from mbc_engine.text import Chunk
 
@@ -117,3 +122,25 @@ def test_replaced_file_is_noticed(made, bank, path):
     assert bank.is_replaced()
     with made.bank() as volatile:
         assert not volatile.is_replaced()
+
+
+KEYS = st.one_of(st.integers(0, 9), st.sampled_from([2**31 - 1, 2**31, 2**32 - 2, 2**32 - 1]))
+BLOCKS = st.one_of(st.integers(0, 5), st.sampled_from([2**31, 2**32 - 1]))
+HOLDINGS = st.lists(st.tuples(BLOCKS, st.lists(KEYS, max_size=5)), max_size=8)
+
+
+@given(at_first=HOLDINGS, later=st.lists(st.one_of(HOLDINGS, st.booleans()), max_size=5), wanted=st.lists(KEYS))
+def test_index_matches_a_dict(at_first, later, wanted):
+    index = KeyIndex([(block, np.array(keys, np.uint32)) for block, keys in at_first])
+    reference: defaultdict[int, set[int]] = defaultdict(set)
+    for step in (at_first, *later):
+        if isinstance(step, bool):
+            index.blocks_of(np.arange(200 if step else 2, dtype=np.uint32))
+            continue
+        for block, keys in step:
+            if step is not at_first:
+                index.add(block, np.array(keys, np.uint32))
+            for key in keys:
+                reference[key].add(block)
+    expected = {key: reference[key] for key in set(wanted) if reference[key]}
+    assert index.blocks_of(np.array(wanted, np.uint32)) == expected
