@@ -108,25 +108,30 @@ def outcomes(made, path, slow=()):
 def mutated(data, random):
     """A description of the damage, and the damaged file."""
     changed, page = bytearray(data), 4096
-    one, other, start = (page * int(number) for number in random.integers(0, len(data) // page, 3))
-    at, size = int(random.integers(0, len(data))), int(random.choice([1, 7, page]))
+    pages = len(data) // page
     kind = str(random.choice(["bytes", "bits", "header", "truncated", "inserted", "deleted", "zeroed", "swapped"]))
+    at = int(random.integers(0, len(data)))
     if kind == "bytes":
-        for place in random.integers(0, len(data), random.integers(1, 20)):
-            changed[place] = random.integers(0, 256)
+        for _ in range(random.integers(1, 20)):
+            changed[random.integers(0, len(data))] = random.integers(0, 256)
     elif kind == "bits":
-        for place in random.choice(np.flatnonzero(np.frombuffer(data, np.uint8)), random.integers(1, 6)):
+        used = np.flatnonzero(np.frombuffer(data, np.uint8))
+        for place in random.choice(used, random.integers(1, 6)):
             changed[place] ^= 1 << int(random.integers(0, 8))
     elif kind == "header":  # of the file, or of a page
-        for place in random.integers(0, 100, random.integers(1, 4)):
-            changed[random.choice([0, start]) + place] = random.integers(0, 256)
-    elif kind == "zeroed":
-        changed[start : start + page] = bytes(page)
-    elif kind == "swapped":
-        changed[one : one + page], changed[other : other + page] = data[other : other + page], data[one : one + page]
-    else:
+        start = 0 if random.integers(0, 2) else int(random.integers(0, pages)) * page
+        for _ in range(random.integers(1, 4)):
+            changed[start + int(random.integers(0, 100))] = random.integers(0, 256)
+    elif kind in ("truncated", "inserted", "deleted"):
+        size = int(random.choice([1, 7, page]))
         end = {"truncated": len(data), "inserted": at, "deleted": at + size}[kind]
         changed[at:end] = random.bytes(size) if kind == "inserted" else b""
+    elif kind == "zeroed":
+        start = int(random.integers(0, pages)) * page
+        changed[start : start + page] = bytes(page)
+    elif kind == "swapped":
+        one, other = (slice(page * int(number), page * int(number) + page) for number in random.integers(0, pages, 2))
+        changed[one], changed[other] = data[other], data[one]
     return kind, bytes(changed)
 
 
