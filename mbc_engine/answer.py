@@ -10,7 +10,6 @@ from mbc_engine.errors import ConfigError
 if TYPE_CHECKING:
     from mbc_engine.bank import BankSizes, BankTotals, CodeMap, Selection
 
-
 GENERATED_TOKENS = 16
 
 

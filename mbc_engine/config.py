@@ -26,12 +26,8 @@ BaseWeights = Literal["float32", "bf16", "nf4", "int8"]
 EncoderWeights = Literal["float32", "nf4", "int8"]
 # What `mini/confidence.py` knows of an answer.
 Feature = Literal["margin", "votes", "found", "overlooked", "misplaced", "attribute", "opposite"]
-
-
 # Of address codebooks, and of a matrix over their vectors: 128 MiB.
 _MOST_NUMBERS = 1 << 25
-
-
 _Size = Annotated[int, Field(ge=1, le=1 << 16)]
 
 

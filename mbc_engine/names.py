@@ -19,8 +19,6 @@ READ_MODES: Final = {
 MINIMUM_NUMBERS: Final = {"hierarchical": 2, "routed": 1}
 # Each number has only one spelling, so that read modes are equal exactly if their texts are.
 _NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,8}")
-
-
 _MACHINE: Final = re.compile(r"[\w.-]{2,}:")
 
 

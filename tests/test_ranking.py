@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mbc_engine.ranking import Ranking
@@ -59,6 +59,9 @@ def is_like(found, expected):
     cuts=st.lists(st.integers(1, 29), max_size=6),
     top=st.integers(1, 40),
 )
+@example([[1.0], [0.0], [1.0], [2.0], [1.0], [1.0]], [3], 2)  # each block leaves out what ties with the last
+@example([[0.0]] * 3 + [[1.0]] * 3, [3, 5], 2)  # ties that were left out no longer count
+@example([[NOTHING], [NOTHING, NOTHING]], [1], 3)
 def test_blocks_rank_like_one_sort(documents, cuts, top):
     assert is_like(in_blocks(documents, cuts, top), slow_ranking(documents, top))
 
@@ -88,27 +91,3 @@ def test_rankings_of_parts_join_to_that_of_all(scores, cuts, top):
             whole.add(block)
             parts[-1].add(block)
     assert Ranking(top).join(parts).result() == whole.result()
-
-
-def test_ties_with_documents_left_out():
-    # One at 2, then four at 1 of which two blocks bring two each, and one at 0.
-    found = in_blocks([[1.0], [0.0], [1.0], [2.0], [1.0], [1.0]], [3], 2)
-    assert [(own.chunk, own.ties) for own in found] == [(3, 0), (0, 3)]
-
-
-def test_forgotten_ties():
-    # [0, 0] fills the ranking with a third left out; two better ones come, then one more as good as these.
-    found = in_blocks([[0.0]] * 3 + [[1.0]] * 2 + [[1.0]], [3, 5], 2)
-    assert [(own.chunk, own.ties) for own in found] == [(3, 2), (4, 2)]
-
-
-def test_document_of_several_chunks():
-    two, one = [math.log(2), math.log(3)], [math.log(4)]
-    (first, second) = in_blocks([one, two], [], 5)
-    assert (first.chunk, second.chunk) == (2, 0)
-    assert [first.share, second.share] == pytest.approx([5 / 9, 4 / 9])
-
-
-def test_weights_of_zero_are_not_ranked():
-    assert in_blocks([[NOTHING], [NOTHING, NOTHING]], [1], 3) == []
-    assert Ranking(3).result() == []

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import accumulate, chain, compress, islice, pairwise
+from operator import add
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -110,17 +111,15 @@ class Block:
         assert self.codes is not None
         return self.codes
 
+    @property
+    def _columns(self) -> tuple[list[Any], ...]:
+        return self.digests, self.lengths, self.sizes, self.origins, self.first_texts, self.outlines
+
     def __add__(self, other: "Block") -> "Block":
-        return Block(
-            self.digests + other.digests,
-            self.lengths + other.lengths,
-            self.sizes + other.sizes,
-            self.origins + other.origins,
-            self.first_texts + other.first_texts,
-            self.outlines + other.outlines,
-            np.concatenate([self.known_codes, other.known_codes]),
-            np.concatenate([self.words, other.words + WORDS * len(self.known_codes)]),
-        )
+        words = np.concatenate([self.words, other.words + WORDS * len(self.known_codes)])
+        codes = np.concatenate([self.known_codes, other.known_codes])
+        columns: list[Any] = list(map(add, self._columns, other._columns))
+        return Block(*(*columns, codes, words))
 
     def filling(self, start: int, room: int) -> "Block":
         """The documents from `start` on that fill `room` chunks; the last may exceed it."""
@@ -130,8 +129,7 @@ class Block:
         return self.where(keep)
 
     def where(self, keep: NDArray[np.bool_]) -> "Block":
-        columns = self.digests, self.lengths, self.sizes, self.origins, self.first_texts, self.outlines
-        rows: list[Any] = [list(compress(column, keep)) for column in columns]
+        rows: list[Any] = [list(compress(column, keep)) for column in self._columns]
         chunks = np.repeat(keep, self.lengths)
         words = self.words[chunks[self.words // WORDS]]
         words -= (WORDS * np.cumsum(~chunks))[words // WORDS]

@@ -92,8 +92,7 @@ class BlockTable:
 
     def forget(self) -> None:
         self._cached: OrderedDict[int, Block] = OrderedDict()
-        self._by_origin: KeyIndex | None = None
-        self._by_digest: KeyIndex | None = None
+        self._indexes: dict[str, KeyIndex] = {}  # of origins by `keys`, of contents by `digests`
         self._checked_rows: set[int] = set()
         self._checked: set[tuple[str, int]] = set()  # rows of codes and words
         self._sizes: NDArray[np.int64] | None = None
@@ -277,14 +276,14 @@ class BlockTable:
                 yield document
 
     def find_parts(self, source: str) -> set[str]:
-        blocks = self._holding_origins([key(source)]).get(key(source), ())
+        blocks = self._index("keys").blocks_of(np.array([key(source)], np.uint32)).get(key(source), ())
         return {part for block in blocks for (_, part), _ in self._origins_in(block, lambda name: name[0] == source)}
 
     def find_origins(self, names: Collection[Name]) -> dict[Name, Location]:
         if not names:  # avoids building the index
             return {}
         keys = {name: key(*name) for name in names}
-        holding = self._holding_origins(list(keys.values()))
+        holding = self._index("keys").blocks_of(np.array(list(keys.values()), np.uint32))
         wanted: defaultdict[int, set[Name]] = defaultdict(set)
         for name, number in keys.items():
             for block in holding.get(number, ()):
@@ -295,7 +294,7 @@ class BlockTable:
     def find_digests(self, digests: Collection[bytes]) -> dict[bytes, Location]:
         if not digests:
             return {}
-        holding = self._holding_digests(digest_keys(b"".join(digests), self.header.digest_bytes))
+        holding = self._index("digests").blocks_of(self._digest_keys(b"".join(digests)))
         in_blocks = ((block, self._digests_in(block)) for block in set().union(*holding.values()))
         return {
             digest: (block, row)
@@ -370,8 +369,11 @@ class BlockTable:
         ]
         every_word = np.concatenate([np.empty(0, np.int64), *words])
         outlines = [document.outline for document in documents]
-        texts = self._append_texts(documents, lengths)
-        self._append(Block(list(new), lengths, sizes, sorted_origins, texts, outlines, codes, every_word))
+        first_texts = [0] * len(documents)
+        if header.keeps_text:
+            texts = [text for document in documents for text in document.texts or () if isinstance(text, EncodedText)]
+            first_texts = list(accumulate(lengths[:-1], initial=self.texts.append(texts)))
+        self._append(Block(list(new), lengths, sizes, sorted_origins, first_texts, outlines, codes, every_word))
         self.counts += count(codes, header.shape)
 
     def _append(self, new: Block) -> None:
@@ -387,16 +389,10 @@ class BlockTable:
             added = new.filling(start, room)
             content = content + added
             self._write(block, content)
-            if self._by_digest is not None:
-                self._by_digest.add(block, digest_keys(b"".join(added.digests), self.header.digest_bytes))
+            if "digests" in self._indexes:
+                self._indexes["digests"].add(block, self._digest_keys(b"".join(added.digests)))
             self._note_origins(block, added.origins)
             start += len(added)
-
-    def _append_texts(self, documents: Sequence[StoredDocument], lengths: Sequence[int]) -> list[int]:
-        if not self.header.keeps_text:
-            return [0] * len(documents)
-        texts = [text for document in documents for text in document.texts or () if isinstance(text, EncodedText)]
-        return list(accumulate(lengths[:-1], initial=self.texts.append(texts)))
 
     def _write(self, block: int, content: Block) -> None:
         self._sizes = None
@@ -492,22 +488,17 @@ class BlockTable:
             return read_digests(row, self.header)
 
     def _note_origins(self, block: int, origins: Iterable[Sequence[Origin]]) -> None:
-        if self._by_origin is not None:
-            self._by_origin.add(block, keys_of(origins))
+        if "keys" in self._indexes:
+            self._indexes["keys"].add(block, keys_of(origins))
 
-    def _holding_origins(self, keys: Sequence[int]) -> dict[int, set[int]]:
-        if self._by_origin is None:
-            self._by_origin = self._index("keys", read_keys)
-        return self._by_origin.blocks_of(np.array(keys, np.uint32))
+    def _digest_keys(self, data: bytes) -> Keys:
+        return digest_keys(data, self.header.digest_bytes)
 
-    def _holding_digests(self, keys: Keys) -> dict[int, set[int]]:
-        if self._by_digest is None:
-            width = self.header.digest_bytes
-            self._by_digest = self._index("digests", lambda data: digest_keys(data, width))
-        return self._by_digest.blocks_of(keys)
-
-    def _index(self, column: str, keys: Callable[[bytes], Keys]) -> KeyIndex:
-        self._check_rows()
-        rows = self._connection.execute(f"SELECT id, {column} FROM blocks")  # noqa: S608 - constant names
-        with wrap_invalid_data(self.name):
-            return KeyIndex((block, keys(data)) for block, data in rows)
+    def _index(self, column: str) -> KeyIndex:
+        if column not in self._indexes:
+            self._check_rows()
+            read = read_keys if column == "keys" else self._digest_keys
+            rows = self._connection.execute(f"SELECT id, {column} FROM blocks")  # noqa: S608 - constant names
+            with wrap_invalid_data(self.name):
+                self._indexes[column] = KeyIndex((block, read(data)) for block, data in rows)
+        return self._indexes[column]

@@ -272,23 +272,21 @@ def _document_lines(
 ) -> Iterator[bytes]:
     has_contexts = bank.header.context_tokens > 0
     encoded = [text for document in documents for text in document.texts or () if isinstance(text, EncodedText)]
-    decodable = [text for text in encoded if open_model or text.codec != LM]
-    decoded = iter(decode_found(decodable, bank.name, open_model))
+    decodable = [text if open_model or text.codec != LM else None for text in encoded]
+    decoded = zip(encoded, decode_found(decodable, bank.name, open_model), strict=True)
     for document in documents:
         assert document.codes is not None
-        texts: dict[str, list[Any]] = {} if document.texts is None else {"texts": []}
-        for text in document.texts or ():
-            if isinstance(text, EncodedText) and text.codec == LM and not open_model:
-                texts["texts"].append(b64encode(text.payload).decode())
-            elif (chunk := next(decoded)) is not None:
-                texts["texts"].append([chunk.start, *_BETWEEN_SURROGATES.split(chunk.text)])
+        texts = [
+            [chunk.start, *_BETWEEN_SURROGATES.split(chunk.text)] if chunk else b64encode(text.payload).decode()
+            for text, chunk in islice(decoded, document.chunks)
+        ]
         yield _line(
             digest=document.digest,
             size=document.size,
             origins=[origin._asdict() for origin in document.origins],
             chunks=document.chunks,
             codes=b64encode(document.codes.astype("<u2").tobytes()).decode(),
-            **texts,
+            **({"texts": texts} if bank.header.keeps_text else {}),
             **(document.outline._asdict() if has_contexts else {}),
         )
 
@@ -339,11 +337,10 @@ def replace_content(path: Path, by: Path, *, check: Callable[[], None] | None = 
 
 @dataclass(frozen=True)
 class RemovedDocuments:
-    """Removed documents, held in memory."""
+    """Removed documents, held in memory, and the header of their bank."""
 
-    signature: ModelSignature
+    header: BankHeader
     documents: tuple[StoredDocument, ...]  # complete; with the removed origins only, though others may remain
-    context_tokens: int
 
 
 def _as_stored(digests: Collection[str], bank: MemoryBank) -> set[str]:
@@ -362,7 +359,7 @@ def remove_restorable(
             assert document.codes is not None
             documents.append(replace(document, origins=gone, codes=document.codes.copy()))
         bank.remove(sought, digests)
-    return RemovedDocuments(bank.header.signature, tuple(documents), bank.header.context_tokens)
+    return RemovedDocuments(bank.header, tuple(documents))
 
 
 def restore(bank: MemoryBank, removed: RemovedDocuments) -> int:
@@ -372,10 +369,8 @@ def restore(bank: MemoryBank, removed: RemovedDocuments) -> int:
     another model, BankError if it now keeps text, which the removed documents lack.
     """
     with bank.changing():
-        bank.require(removed.signature, bank.header.shape)
-        has_texts = all(document.texts is not None for document in removed.documents)
-        header = replace(bank.header, keeps_text=has_texts, context_tokens=removed.context_tokens)
-        _require_kept(bank, "What was removed", header)
+        bank.require(removed.header.signature, bank.header.shape)
+        _require_kept(bank, "What was removed", removed.header)
         if bank.header.keeps_origins:
             names = {origin[:2] for document in removed.documents for origin in document.origins}
             present = {origin[:2] for document in bank.lookup(names) for origin in document.origins}
@@ -416,8 +411,7 @@ def undo_removal(bank: MemoryBank) -> int:
         )
     with MemoryBank.open(path, read_only=True) as beside:
         beside.require(beside.header.signature, bank.header.shape)
-        documents = tuple(beside.documents(whole=True))
-        removed = RemovedDocuments(beside.header.signature, documents, beside.header.context_tokens)
+        removed = RemovedDocuments(beside.header, tuple(beside.documents(whole=True)))
     count = restore(bank, removed)
     bank.checkpoint()
     database.delete(path)

@@ -1,22 +1,26 @@
 """The memory bank: one SQLite file in WAL mode that holds every document's codes and texts, their origins, and counts.
+Several of one model can be read as one, without copying: counts add up, and each bank may be weighted.
 
 Every change is one transaction, so a process killed at any moment leaves the bank as it was before or after. Readers in
 other processes can continue beside one writer.
 """
 
+import math
 import os
 import sqlite3
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import replace
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from dataclasses import astuple, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+
+import numpy as np
 
 from mbc_engine.bank import database
 from mbc_engine.bank.block import Block
@@ -36,7 +40,7 @@ from mbc_engine.bank.records import (
 from mbc_engine.bank.text_codec import LM_BATCH, OpenTextModel, decode_chunk, encode_chunk, recoded
 from mbc_engine.bank.upgrades import open_current
 from mbc_engine.bank.words import words_of
-from mbc_engine.errors import BankBusy, BankError, ModelMismatch
+from mbc_engine.errors import BankBusy, BankError, ConfigError, ModelMismatch
 from mbc_engine.text import Document
 
 if TYPE_CHECKING:
@@ -140,7 +144,6 @@ class MemoryBank(ReadableBank):
         return self.path and Path(os.path.realpath(self.path))
 
     def require(self, signature: ModelSignature, shape: CodeShape) -> None:
-        """Raises ModelMismatch if another model wrote the bank, BankError if it says so but has codes of another shape."""
         writer = self.header.signature
         if writer != signature:
             raise ModelMismatch(
@@ -352,11 +355,9 @@ class MemoryBank(ReadableBank):
             return self._blocks.state()[1]
 
     def version(self) -> tuple[int, int]:
-        """A value that changes with each write to the bank, by this process or another; takes microseconds."""
         return int(self._row("PRAGMA data_version")[0]), self._connection.total_changes
 
     def is_replaced(self) -> bool:
-        """Whether the file at the path was replaced or deleted; reads see the old bank until it is reopened."""
         if self.path is None:
             return False
         with database.wrap_sqlite_errors(self.name):
@@ -398,6 +399,84 @@ class MemoryBank(ReadableBank):
         if row is None:
             raise database.damaged(self.name)
         return row
+
+
+class Banks(ReadableBank):
+    """Banks read as one that holds the documents of each, in order; they are closed with this object.
+
+    Content that two banks hold counts twice. A bank of weight w counts as if it held each of its documents w times;
+    only the ratio of weights matters.
+
+    Raises ModelMismatch if the banks are not of one model, ConfigError if there are none, one is given twice, or the
+    weights are invalid.
+    """
+
+    def __init__(self, banks: Sequence[MemoryBank], weights: Sequence[float] | None = None) -> None:
+        if not banks:
+            raise ConfigError("No bank is named.", hint="Name at least one with --bank.")
+        if weights is not None and len(weights) != len(banks):
+            raise ConfigError(
+                f"The number of weights ({len(weights)}) does not match the number of banks ({len(banks)}).",
+                hint="Give one --weight for each --bank, in their order, or none.",
+            )
+        for weight in weights or ():
+            if not 0 < weight < math.inf:
+                hint = "Give a number above 0, such as --weight 0.5."
+                raise ConfigError(f"{weight:g} is not a valid weight.", hint=hint)
+        for number, bank in enumerate(banks):
+            _require_another(banks[:number], bank)
+            require_one_model(banks[0], bank)
+        self.banks, self.header = tuple(banks), banks[0].header
+        self._parts = tuple(bank._blocks for bank in banks)  # noqa: SLF001 - of this module
+        self._weights = (1.0,) * len(banks) if weights is None else tuple(weights)
+
+    @classmethod
+    def open(cls, paths: Sequence[Path], weights: Sequence[float] | None = None) -> Self:
+        with ExitStack() as opened:
+            banks = cls([opened.enter_context(MemoryBank.open(path, read_only=True)) for path in paths], weights)
+            opened.pop_all()  # they stay open
+        return banks
+
+    @property
+    def name(self) -> str:
+        return " + ".join(bank.name for bank in self.banks)
+
+    def require(self, signature: ModelSignature, shape: CodeShape) -> None:
+        for bank in self.banks:
+            bank.require(signature, shape)
+
+    def sizes(self) -> BankSizes:
+        total = BankSizes(*np.sum([astuple(bank.sizes()) for bank in self.banks], 0).tolist())
+        return replace(total, codebook=self.header.codebook_bytes)
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        with ExitStack() as stack:
+            for bank in self.banks:
+                stack.enter_context(bank.snapshot())
+            yield
+
+    def version(self) -> tuple[tuple[int, int], ...]:
+        return tuple(bank.version() for bank in self.banks)
+
+    def is_replaced(self) -> bool:
+        return any(bank.is_replaced() for bank in self.banks)
+
+    def close(self) -> None:
+        for bank in self.banks:
+            bank.close()
+
+
+def _require_another(banks: Sequence[MemoryBank], bank: MemoryBank) -> None:
+    for other in banks:
+        if other is bank or (
+            other.path and bank.path and database.identity(other.path) == database.identity(bank.path)
+        ):
+            is_same = other.name == bank.name
+            raise ConfigError(
+                f"{bank.name} is named twice." if is_same else f"{other.name} and {bank.name} are the same file.",
+                hint="Name it once; with a larger --weight than the others it counts more.",
+            )
 
 
 def require_one_model(one: MemoryBank, other: MemoryBank) -> None:

@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from itertools import accumulate
 from typing import Any, Final, Self, TypeVar, cast
 
 import numpy as np
@@ -170,15 +171,12 @@ class ReadableBank(ABC):
 
         Words that share a number are not distinguished.
         """
-        with self.snapshot():
-            chunks: list[list[Indices]] = [[np.empty(0, np.int64)] for _ in words]
-            start = 0
-            for part in self._parts:
-                with database.wrap_sqlite_errors(part.name):
-                    for of_word, of_part in zip(chunks, part.chunks_with(words), strict=True):
-                        of_word.append(of_part + start)
-                    start += _chunks_of(part)
-            return list(map(np.concatenate, chunks))
+        found = list(self._each(lambda part: [(part.chunks_with(words), _chunks_of(part))]))
+        starts = accumulate((chunks for _, chunks in found), initial=0)
+        of_parts = [
+            [chunks + start for chunks in of_words] for (of_words, _), start in zip(found, starts, strict=False)
+        ]
+        return list(map(np.concatenate, zip(*of_parts, strict=True)))
 
     def encoded_texts_at(self, chunks: Numbers) -> Sequence[EncodedText | None]:
         """The texts of some chunks, by index, as stored; None where none are kept."""

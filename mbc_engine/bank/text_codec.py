@@ -8,7 +8,7 @@ import sqlite3
 import threading
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, cached_property
 from importlib.resources import files
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -78,7 +78,7 @@ def encode_chunk(chunk: Chunk) -> EncodedText:
         raise ValueError(f"a chunk has {_MOST_BYTES:,} bytes at most")
     codec, payload = PLAIN, plain
     if plain:
-        packed = _compressor().compress(plain)[len(_MAGIC) :]
+        packed = _own.compressor.compress(plain)[len(_MAGIC) :]
         if len(packed) < len(plain) <= _longest_text(packed):
             codec, payload = ZSTD, packed
     return EncodedText(chunk.start, codec, zlib.crc32(plain) & 0xFFFFFF, payload)
@@ -319,7 +319,7 @@ def decompress(payload: bytes) -> bytes:
         size = frame_content_size(_MAGIC + payload)
         if not 0 <= size <= _longest_text(payload):
             raise ValueError("a text does not say how long it is, or is too long")
-        plain: bytes = _decompressor().decompress(_MAGIC + payload, allow_extra_data=False)
+        plain: bytes = _own.decompressor.decompress(_MAGIC + payload, allow_extra_data=False)
     except ZstdError as error:
         raise ValueError(str(error)) from error
     return plain
@@ -329,27 +329,28 @@ def _longest_text(payload: bytes) -> int:
     return min(_MOST_BYTES, max(_SHORT_BYTES, _MOST_COMPRESSION * len(payload)))
 
 
-# Compressors and decompressors are not thread-safe; the dictionary is.
-_own: Final = threading.local()
 _preparing: Final = threading.Lock()
 
 
-def _compressor() -> Any:
-    from zstandard import ZstdCompressor
+class _OfThread(threading.local):
+    """Compressors and decompressors are not thread-safe; the dictionary is."""
 
-    if not hasattr(_own, "compressor"):
+    @cached_property
+    def compressor(self) -> Any:
+        from zstandard import ZstdCompressor
+
         with _preparing:
-            _own.compressor = ZstdCompressor(dict_data=_dictionary(), compression_params=_parameters())
-    return _own.compressor
+            return ZstdCompressor(dict_data=_dictionary(), compression_params=_parameters())
 
+    @cached_property
+    def decompressor(self) -> Any:
+        from zstandard import ZstdDecompressor
 
-def _decompressor() -> Any:
-    from zstandard import ZstdDecompressor
-
-    if not hasattr(_own, "decompressor"):
         with _preparing:
-            _own.decompressor = ZstdDecompressor(dict_data=_dictionary())
-    return _own.decompressor
+            return ZstdDecompressor(dict_data=_dictionary())
+
+
+_own: Final = _OfThread()
 
 
 @cache

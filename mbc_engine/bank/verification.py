@@ -3,6 +3,7 @@
 import sqlite3
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -33,20 +34,16 @@ def verify(path: Path, open_model: OpenTextModel | None = None) -> Iterator[Even
         database.transaction(connection, "DEFERRED"),
     ):
         header = database.read_header(connection, str(path))
-        damages = documents = chunks = 0
+        damages = 0
         for event in _events(connection, header, str(path), open_model):
-            if isinstance(event, Block):
-                documents, chunks = documents + len(event), chunks + sum(event.lengths)
-            else:
-                damages += isinstance(event, DamageFound)
-                yield event
-        yield BankVerified(documents, chunks, damages)
+            damages += isinstance(event, DamageFound)
+            yield replace(event, damages=damages) if isinstance(event, BankVerified) else event
 
 
 def _events(
     connection: sqlite3.Connection, header: BankHeader, name: str, open_model: OpenTextModel | None
-) -> Iterator[Event | Block]:
-    """Damage, intact blocks and progress."""
+) -> Iterator[Event]:
+    """Damage and progress; last `BankVerified`, in which damages are not counted."""
     table, shape = BlockTable(connection, header, name), header.shape
     try:
         lines = connection.execute(f"PRAGMA integrity_check({_MOST_OF_STRUCTURE})").fetchall()
@@ -54,8 +51,9 @@ def _events(
         numbers = [number for (number,) in connection.execute("SELECT id FROM blocks ORDER BY id")]
     except sqlite3.Error as error:
         yield DamageFound("file", str(error))
+        yield BankVerified(0, 0, 0)
         return
-    totals = BlockTotals()
+    totals = BlockTotals()  # of intact blocks
     counts = np.zeros((shape.levels, shape.positions, shape.num_codes), np.int64)
     none: Indices = np.empty(0, np.int64)
     digests, origins = [none], [none]  # compared by 64 bits of each
@@ -75,7 +73,6 @@ def _events(
             texts.append(np.stack([firsts, firsts + block.lengths], 1))
             held = 1, len(block), sum(map(len, block.origins)), sum(block.lengths)
             totals = BlockTotals(*map(sum, zip(totals, held, strict=True)))
-            yield block
         yield Progressed("verify blocks", done, len(numbers))
     try:
         state = yield from _state(connection, header, name, counts, totals)
@@ -89,6 +86,7 @@ def _events(
     for what, values in (("documents", np.concatenate(digests)), ("origins", np.concatenate(origins))):
         if twice := len(values) - len(np.unique(values)):
             yield DamageFound(what, f"{twice} are stored more than once")
+    yield BankVerified(totals.documents, totals.chunks, 0)
 
 
 def _block(table: BlockTable, number: int, header: BankHeader) -> Block:

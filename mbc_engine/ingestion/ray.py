@@ -237,7 +237,12 @@ def encode_files(
                 on_encoded(seconds / number)
                 yield from items
     except RayError as error:
-        raise _failed(error) from error
+        lines = _COLOUR.sub("", str(error)).splitlines()
+        errors = [line for line in lines if _ERROR.match(line)]  # at the end of a traceback
+        raise MBCError(
+            f"Ray failed: {errors[-1] if errors else lines[0]}",
+            hint="What was committed before is saved; run the same command again to continue.",
+        ) from error
     finally:
         for actor in team.actors:
             ray.kill(actor)
@@ -308,15 +313,6 @@ def _findable(model: "Model") -> str:
     if model.folder in (own_models() / model.name, packaged_model(model.name)):
         return model.name
     return str(model.folder.absolute())
-
-
-def _failed(error: Exception) -> MBCError:
-    lines = _COLOUR.sub("", str(error)).splitlines()
-    errors = [line for line in lines if _ERROR.match(line)]  # at the end of a traceback
-    return MBCError(
-        f"Ray failed: {errors[-1] if errors else lines[0]}",
-        hint="What was committed before is saved; run the same command again to continue.",
-    )
 
 
 def _died(paths: Sequence[Path]) -> MBCError:

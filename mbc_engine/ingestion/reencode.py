@@ -104,12 +104,9 @@ def _open_beside(model: Model, path: Path, *, keeps_text: bool) -> MemoryBank:
 def _whole(name: Name) -> Name:
     """The document that a name is a piece of, or the name itself: the size of pieces may have changed."""
     source, part = name
-    return source, "" if part.isdecimal() and not _has_rows(source) else without_piece_number(part)
-
-
-def _has_rows(source: str) -> bool:
     format = SUFFIXES.get(split_suffixes(source)[0])
-    return format is not None and format.name == "row"
+    has_rows = format is not None and format.name == "row"
+    return source, "" if part.isdecimal() and not has_rows else without_piece_number(part)
 
 
 def _missing(wanted: set[Name], bank: MemoryBank, damaged: Collection[str]) -> list[Name]:

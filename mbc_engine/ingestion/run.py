@@ -127,7 +127,11 @@ def ingest(
     for skipped in walk.skipped:
         if not bank.is_file(Path(skipped.source)):
             yield run.skipped(skipped)
-    yield from _left_out(walk)
+    by_reason: defaultdict[str, list[str]] = defaultdict(list)
+    for item in walk.left_out:
+        by_reason[item.reason].append(item.path)
+    for reason, left_out in by_reason.items():
+        yield FilesLeftOut(reason, len(left_out), tuple(left_out[:_NAMED_SOURCES]))
     yield from run.memorise(items)
     if find_deleted and run.is_complete:
         run.remove(find_deleted())
@@ -389,14 +393,6 @@ class Run:
 
 def _chunks_of(items: Iterable[ChunkedDocument]) -> int:
     return sum(len(item.chunks) for item in items)
-
-
-def _left_out(walk: WalkResult) -> Iterator[FilesLeftOut]:
-    by_reason: defaultdict[str, list[str]] = defaultdict(list)
-    for item in walk.left_out:
-        by_reason[item.reason].append(item.path)
-    for why, paths in by_reason.items():
-        yield FilesLeftOut(why, len(paths), tuple(paths[:_NAMED_SOURCES]))
 
 
 def holds_below(bank: MemoryBank, paths: Sequence[Path]) -> bool:

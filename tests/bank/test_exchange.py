@@ -9,8 +9,7 @@ import pytest
 
 from mbc_engine.bank import MemoryBank, exchange
 from mbc_engine.bank.exchange import export, import_lines, merge
-from mbc_engine.bank.records import count
-from mbc_engine.errors import BankError, DataError, MBCError, ModelMismatch
+from mbc_engine.errors import BankError, DataError, ModelMismatch
 from mbc_engine.events import Progressed
 
 
@@ -49,18 +48,6 @@ def written(lines):
     return [json.dumps(line).encode() + b"\n" for line in lines]
 
 
-def test_large_exports_are_sorted_on_the_disk(made, monkeypatch):
-    with made.bank() as bank:
-        bank.put([made.item(f"/{number}", number) for number in range(50)])
-        at_once = made.lines(bank)
-        digests = [json.loads(line)["digest"] for line in at_once.splitlines()[1:-1]]
-        assert digests == sorted(made.digest(number)[:32] for number in range(50))
-        monkeypatch.setattr(exchange, "_SHARE_BYTES", 1)
-        for shares in (1, 7, 256):
-            monkeypatch.setattr(exchange, "_SHARES", shares)
-            assert made.lines(bank) == at_once
-
-
 def test_truncated_export_imports_nothing(made, lines, path):
     with made.bank(path) as bank:
         bank.put([made.item("/z", 9)])
@@ -73,33 +60,6 @@ def test_truncated_export_imports_nothing(made, lines, path):
         assert made.damages(path) == []
 
 
-def test_mutated_exports(made, tmp_path, rounds):
-    random = np.random.default_rng(5)
-    with made.bank() as other:
-        other.put([made.item(f"/{number}", number, date="2024-01-01") for number in range(12)])
-        data = made.lines(other)
-    path = tmp_path / "imported.mbc"
-    taken = 0
-    for _ in range(rounds(full=3000, reduced=60)):
-        changed = bytearray(data)
-        for _ in range(random.integers(1, 4)):
-            at, start = map(int, random.integers(0, len(changed), 2))
-            length = int(random.integers(1, 50))
-            symbol, other = random.choice(list(b'0123456789"[]{},:enul-.\\')), changed[start : start + 4 * length]
-            kinds = [(1, random.bytes(1)), (1, bytes([symbol])), (length, b""), (0, random.bytes(length)), (0, other)]
-            removed, added = kinds[random.integers(0, 5)]
-            changed[at : at + removed] = added
-        try:
-            list(import_lines(io.BytesIO(bytes(changed)), path))
-        except MBCError:
-            assert not path.exists()
-        else:
-            taken += 1
-            assert made.damages(path) == []
-            path.unlink()
-    assert taken < rounds(full=3000, reduced=60) // 2
-
-
 def test_failed_import_keeps_a_bank_in_use(made, lines, path, monkeypatch):
     monkeypatch.setattr(exchange, "_BATCH", 1)
     events = import_lines(written(lines), path)
@@ -109,16 +69,6 @@ def test_failed_import_keeps_a_bank_in_use(made, lines, path, monkeypatch):
         other.put([made.item("/c", 3)])
     with MemoryBank.open(path) as bank:
         assert bank.totals().documents == 1
-
-
-def test_codes_of_many_documents_are_counted_together(made, path, tmp_path, monkeypatch):
-    """Each count takes time for every code of the bank, of which a small export may name four million."""
-    with made.bank(path) as bank:
-        bank.put([made.item(f"/{content}", content) for content in range(50)])
-        lines, counted = list(export(bank)), []
-    monkeypatch.setattr(exchange, "count", lambda codes, shape: counted.append(len(codes)) or count(codes, shape))
-    list(import_lines(lines, tmp_path / "copy.mbc"))
-    assert counted == [sum(1 + content % 3 for content in range(50))]
 
 
 def change(lines, line, **changes):
@@ -215,11 +165,3 @@ def test_abandoned_merge_changes_nothing(made, monkeypatch, batch):
         assert made.lines(bank) == before
         assert list(merge(bank, other))[-1] == Progressed("copy documents", 6, 6)
         assert np.array_equal(bank.counts(), made.counts(range(1, 8)))
-
-
-def test_merge_with_itself_changes_nothing(made, path):
-    with made.bank(path) as bank, MemoryBank.open(path, read_only=True) as again:
-        bank.put([made.item("/a", 1), made.item("/b", 2)])
-        before = made.lines(bank)
-        list(merge(bank, again))
-        assert made.lines(bank) == before

@@ -123,17 +123,6 @@ def test_newer_format_is_refused(bank_file):
     refusal(bank_file, "newer mbc .bank format 8; this one reads 7.")
 
 
-def test_opening_finishes_interrupted_creation(made, path):
-    """The last step of `create` turns WAL on."""
-    made.bank(path).close()
-    raw(path, "PRAGMA journal_mode = DELETE")
-    with MemoryBank.open(path, read_only=True) as bank:
-        assert bank.totals().documents == 0
-    with MemoryBank.open(path) as bank:
-        bank.put([made.item("/a", 1)])
-        assert path.with_name(path.name + "-wal").exists()
-
-
 def test_concurrent_open_or_create(made, path):
     start = threading.Barrier(8)
 

@@ -333,11 +333,3 @@ def test_words_that_would_expand_too_much_are_refused_and_not_written(monkeypatc
         WordIndex(data, 4000)
     written = write_words(words, 4000)
     assert read_words(written, 4000).tolist() == [3, WORDS + 3, WORDS + 900_000]
-
-
-def test_the_words_of_many_chunks_take_little_memory_to_find():
-    """A million chunks, each with the same two words, of which each takes a bit."""
-    data = write_words(np.add.outer(WORDS * np.arange(1 << 20), [3, 5]).ravel(), 1 << 20)
-    with less_memory_than(8 << 20):
-        index = WordIndex(data, 1 << 20)
-    assert [len(chunks) for chunks in find_words([index], [3, 4, 5])] == [1 << 20, 0, 1 << 20]

@@ -1,12 +1,14 @@
-"""What changes to a bank do, and its sizes, versions and model."""
+"""What changes to a bank do, its sizes and model, and the index of keys against a dict of sets."""
 
-import sqlite3
-from contextlib import closing
+from collections import defaultdict
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from mbc_engine.bank import BankHeader, BankTotals, CodeShape, MemoryBank, ModelSignature, text_codec
+from mbc_engine.bank import BankHeader, BankTotals, CodeShape, MemoryBank, ModelSignature
+from mbc_engine.bank.block import KeyIndex
 from mbc_engine.errors import BankError, ModelMismatch
 from mbc_engine.text import Chunk
 
@@ -87,34 +89,6 @@ def test_a_refused_batch_changes_nothing(made, bank, changes):
     assert not bank.knows(made.record("/a", 1))
 
 
-@pytest.mark.parametrize("keeps_text", [False, True])
-def test_a_small_bank_is_small(made, path, *, keeps_text):
-    shape = CodeShape(tokens=24, levels=1, num_codes=512, per_position=True)
-    codes, texts = np.random.default_rng(0).integers(0, 512, (10, 1, 24, 1)), [Chunk("Words.", 0)]
-    with MemoryBank.create(path, made.signature, shape, 384, keeps_text=keeps_text) as bank:
-        bank.put([made.item(f"/{number}", number, codes=codes[number], texts=texts) for number in range(10)])
-    assert path.stat().st_size <= 40_000
-
-
-def test_compacting_moves_no_texts(made, path, monkeypatch):
-    monkeypatch.setattr(text_codec, "FULL_ROW_BYTES", 1)  # a text a row
-    monkeypatch.setattr(BankHeader, "block_chunks", property(lambda header: 5))
-
-    def rows():
-        with closing(sqlite3.connect(path)) as connection:
-            return set(connection.execute("SELECT id, columns, data FROM texts"))
-
-    with made.bank(path, keeps_text=True) as bank:
-        bank.put([made.item(f"/{number}", number) for number in range(12)])
-        bank.remove([(f"/{number}", "") for number in range(0, 12, 2)])
-        before = rows()
-        assert bank.sizes().texts == sum(len(columns) + len(data) for _, columns, data in before)
-        bank.compact()
-        assert rows() == before
-        bank.put([made.item("/more", 20)])
-        assert min(rows() - before)[0] == max(before)[0] + 1
-
-
 def test_sizes_are_exact(made, bank, path):
     bank.put([made.item("/a", 1), made.item("/b", 3)])
     bank.checkpoint()
@@ -123,14 +97,6 @@ def test_sizes_are_exact(made, bank, path):
     assert sizes.file == path.stat().st_size
     with made.bank() as volatile:
         assert volatile.sizes().file > 0
-
-
-def test_removal_while_listing(made, monkeypatch):
-    monkeypatch.setattr(BankHeader, "block_chunks", property(lambda header: 100))
-    with made.bank() as bank:
-        bank.put([made.item(f"/{number}", number) for number in range(500)])
-        assert sum(bank.remove([origin[:2]]) for document in bank.documents() for origin in document.origins) == 500
-        assert bank.totals() == BankTotals(0, 0, 0)
 
 
 def test_model_name_is_not_compared(made, bank, path):
@@ -145,18 +111,6 @@ def test_model_name_is_not_compared(made, bank, path):
         bank.require(made.signature, CodeShape(3, 1, 5, per_position=True))
 
 
-def test_every_write_changes_the_version(made, bank, path):
-    versions = [bank.version()]
-    with MemoryBank.open(path) as other:
-        for writer, content in ((bank, 1), (other, 2), (other, 3), (bank, 4)):
-            writer.put([made.item("/a", content)])
-            versions.append(bank.version())
-        list(other.documents())
-        bank.checkpoint()
-    assert len(set(versions)) == 5
-    assert bank.version() == versions[-1]
-
-
 def test_replaced_file_is_noticed(made, bank, path):
     bank.put([made.item("/a", 1)])
     assert not bank.is_replaced()
@@ -168,3 +122,25 @@ def test_replaced_file_is_noticed(made, bank, path):
     assert bank.is_replaced()
     with made.bank() as volatile:
         assert not volatile.is_replaced()
+
+
+KEYS = st.one_of(st.integers(0, 9), st.sampled_from([2**31 - 1, 2**31, 2**32 - 2, 2**32 - 1]))
+BLOCKS = st.one_of(st.integers(0, 5), st.sampled_from([2**31, 2**32 - 1]))
+HOLDINGS = st.lists(st.tuples(BLOCKS, st.lists(KEYS, max_size=5)), max_size=8)
+
+
+@given(at_first=HOLDINGS, later=st.lists(st.one_of(HOLDINGS, st.booleans()), max_size=5), wanted=st.lists(KEYS))
+def test_index_matches_a_dict(at_first, later, wanted):
+    index = KeyIndex([(block, np.array(keys, np.uint32)) for block, keys in at_first])
+    reference: defaultdict[int, set[int]] = defaultdict(set)
+    for step in (at_first, *later):
+        if isinstance(step, bool):
+            index.blocks_of(np.arange(200 if step else 2, dtype=np.uint32))
+            continue
+        for block, keys in step:
+            if step is not at_first:
+                index.add(block, np.array(keys, np.uint32))
+            for key in keys:
+                reference[key].add(block)
+    expected = {key: reference[key] for key in set(wanted) if reference[key]}
+    assert index.blocks_of(np.array(wanted, np.uint32)) == expected

@@ -31,19 +31,6 @@ def files(made, tmp_path):
     return paths
 
 
-def test_snapshot_hides_later_writes(made, files):
-    with Banks.open(files) as banks, MemoryBank.open(files[1]) as writer:
-        before = banks.version()
-        with banks.snapshot():
-            assert banks.totals().documents == 4
-            writer.put([made.item("/5", 5)])
-            assert banks.totals().documents == 4
-            assert len(np.concatenate([codes for codes, _ in banks.blocks()])) == 8
-        assert banks.version() != before
-        assert banks.totals().documents == 5
-        assert banks.version() == banks.version()
-
-
 def test_iteration_sees_one_state(made, files):
     def going_on(banks):
         tables = np.zeros((1, 3, 2, 5), np.float32)

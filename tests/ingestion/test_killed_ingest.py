@@ -16,7 +16,6 @@ from mbc_engine.bank import count, decode_chunk
 from mbc_engine.bank.exchange import export
 from mbc_engine.bank.verification import verify
 from mbc_engine.mini.model import save
-from mbc_engine.paper.checkpoint import save_model
 
 # Loads the model once and forks a process for every ingest that is to be killed: loading takes seconds, a fork nothing.
 # Each is killed a moment after some commits, at most MOST; one that has added FAR documents waits to be killed. So the
@@ -71,7 +70,7 @@ READER = """
                 found = sum((count(codes, bank.header.shape) for codes, _ in bank.blocks()), 0 * counts)
                 assert (found == counts).all(), "the counts are not those of the codes"
                 assert totals.documents == sum(1 for _ in bank.documents())
-                assert not bank.header.keeps_text or len(bank.texts_at(range(totals.chunks))) == totals.chunks
+                assert len(bank.texts_at(range(totals.chunks))) == totals.chunks
                 looks += 1
         except BankError as error:
             assert "No bank at" in str(error) or "is not a bank" in str(error), error
@@ -79,18 +78,10 @@ READER = """
 """
 
 
-@pytest.fixture(params=["paper's method", "retriever-reader"])
-def model(request, tiny, tmp_path):
-    """A tiny model that other processes can load; the banks of the second keep the text of chunks."""
-    if request.param == "retriever-reader":
-        save(tiny.retriever_reader(), tmp_path / "model")
-    else:
-        save_model(tiny.model(), tiny.config(), tmp_path / "model")
-    return load_model(str(tmp_path / "model"))  # by the name that the other processes use
-
-
 @pytest.mark.slow
-def test_kills_leave_an_intact_bank(model, rounds, tmp_path):
+def test_kills_leave_an_intact_bank(tiny, rounds, tmp_path):
+    save(tiny.retriever_reader(), tmp_path / "model")
+    model = load_model(str(tmp_path / "model"))  # by the name that the other processes use
     folder = tmp_path / "news"
     folder.mkdir()
     number = rounds(full=200, reduced=6)
@@ -136,7 +127,7 @@ def _require_whole(path, model):
     with MemoryBank.open(path, read_only=True) as bank, bank.snapshot():
         found = sum((count(codes, bank.header.shape) for codes, _ in bank.blocks()), 0 * bank.counts())
         assert np.array_equal(found, bank.counts())
-        for document in bank.documents(whole=True) if bank.header.keeps_text else ():
+        for document in bank.documents(whole=True):
             (origin,) = document.origins
             assert list(map(decode_chunk, document.texts)) == model.chunker.chunks(Path(origin.source).read_text())
         return bank.totals().documents

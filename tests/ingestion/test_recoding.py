@@ -1,10 +1,6 @@
 """Texts recoded after an ingest: the bank is whole at once, a stop or a kill leaves each text in one form or the other."""
 
-import os
-import random
-import signal
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -102,18 +98,6 @@ def test_recoding_continues_after_a_stop(bank, model, folder):
     assert bank.text_state().lm_texts == bank.totals().chunks
 
 
-def test_stop_while_the_language_model_opens(bank, model, folder):
-    stop = threading.Event()
-
-    def open_slowly(_):
-        stop.set()
-        return MODEL
-
-    events = list(ingest(model, bank, [folder], open_model=open_slowly, stop=stop))
-    assert not last_of(events).is_complete
-    assert bank.text_state().lm_texts == 0
-
-
 def test_another_language_model_is_refused(bank, model, folder, tmp_path):
     other = StandIn(STORY * 3, fingerprint="0the" * 4)
     with open_bank(model, tmp_path / "other.mbc") as target:
@@ -186,29 +170,3 @@ def test_watch_recodes_when_idle(bank, model, folder):
             is_first = False
     assert bank.text_state().lm_texts == bank.totals().chunks
     assert bank.totals().documents == 21
-
-
-@pytest.mark.slow
-def test_kills_while_recoding(model, folder, tmp_path, rounds):
-    path, moments = tmp_path / "b.mbc", random.Random(0)
-    with open_bank(model, path) as bank:
-        list(ingest(model, bank, [folder]))
-        before = lines(bank)
-    for number in range(rounds(full=100, reduced=10)):
-        child = os.fork()
-        if not child:
-            memory_bank._COMMIT_SECONDS, memory_bank.LM_BATCH = 0.0, 1
-            with MemoryBank.open(path) as bank:
-                list(bank.recode_texts(MODEL.open, to_lm=number % 2 == 0))
-            os._exit(0)
-        time.sleep(moments.uniform(0, 0.03))
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
-        with MemoryBank.open(path) as bank:
-            assert lines(bank) == before
-        *_, last = verify(path, MODEL.open)
-        assert last.damages == 0
-    with MemoryBank.open(path) as bank:
-        list(bank.recode_texts(MODEL.open, to_lm=True))
-        assert bank.text_state().lm_texts == bank.totals().chunks
-        assert lines(bank) == before

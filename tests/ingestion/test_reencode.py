@@ -76,17 +76,6 @@ def test_missing_file_keeps_the_old_bank(other, path, folder):
         assert bank.header.signature == signature(other)
 
 
-def test_stop_and_continue(other, path, monkeypatch):
-    monkeypatch.setattr("mbc_engine.ingestion.reencode.BATCH_CHUNKS", 1)
-    before, stop = lines(path), threading.Event()
-    for event in reencode(other, path, stop=stop):
-        if isinstance(event, DocumentsIngested):
-            stop.set()
-    assert lines(path) == before
-    last = last_of(reencode(other, path))
-    assert (last.documents, last.unchanged) == (3, 1)
-
-
 def test_unfinished_work_of_a_third_model_is_dropped(tiny, other, path, folder):
     (folder / "1.txt").unlink()
     third = tiny.model("gpt2", "bert", "model.codebook.codes=4")
@@ -94,16 +83,6 @@ def test_unfinished_work_of_a_third_model_is_dropped(tiny, other, path, folder):
         list(reencode(third, path))
     last = last_of(reencode(other, path, drop_missing=True))
     assert (last.documents, last.unchanged) == (3, 0)
-
-
-def test_documents_added_meanwhile(model, other, path, folder):
-    (folder / "late.txt").write_text("It came while the others were read.")
-    with pytest.raises(BankError, match="was changed meanwhile"):
-        for event in reencode(other, path):
-            if isinstance(event, DocumentsIngested):
-                with open_bank(model, path) as bank:
-                    list(ingest(model, bank, [folder]))
-    assert last_of(reencode(other, path)).bank_documents == 5
 
 
 def test_documents_removed_meanwhile(other, path, folder):
@@ -115,14 +94,6 @@ def test_documents_removed_meanwhile(other, path, folder):
     assert last_of(reencode(other, path)).bank_documents == 3
     with MemoryBank.open(path) as bank:
         assert not bank.parts_of(str(folder / "0.txt"))
-
-
-def test_file_grown_into_pieces(other, path, folder, monkeypatch):
-    monkeypatch.setattr("mbc_engine.text.decoding.PIECE_BYTES", 64)
-    (folder / "0.txt").write_text("It has grown, line by line.\n" * 5)
-    assert last_of(reencode(other, path)).is_complete
-    with MemoryBank.open(path) as bank:
-        assert bank.parts_of(str(folder / "0.txt")) == {"1", "2", "3"}
 
 
 def test_bank_without_origins_is_refused(model, other, folder, tmp_path):

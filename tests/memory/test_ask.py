@@ -3,22 +3,18 @@
 import io
 from datetime import date
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import torch
 
 from mbc_engine import Memory, Selection, ingest, open_bank
 from mbc_engine.answer import AskOptions
 from mbc_engine.bank import Banks
 from mbc_engine.config import ConfidenceSettings
-from mbc_engine.errors import BankError, ConfigError, ModelError
+from mbc_engine.errors import BankError, ConfigError
 from mbc_engine.ingestion.run import ingest_stream
-from mbc_engine.paper.mbc import MBC
 from mbc_engine.paper.memories import BankMemory
 from mbc_engine.paper.reads import Reading
-from mbc_engine.sources import Passages
 
 QUESTIONS = ["Who won?", "Who moved?"]
 ROUTING = ("gpt2", "bert", "model.routing=true")
@@ -67,15 +63,6 @@ def test_rows_are_parts_of_their_file(tiny, remember, rows):
     assert {source.state for source in memory.ask(["Who moved?"])[0].sources} == {"gone"}
 
 
-def test_an_origin_that_still_exists_is_named(tiny, remember, tmp_path):
-    for name in ("a.txt", "b.txt"):
-        (tmp_path / name).write_text("Ada moved to Bergen.")
-    memory = remember(tiny.model(), tmp_path / "a.txt", tmp_path / "b.txt")
-    (tmp_path / "a.txt").unlink()
-    (source,) = memory.ask(["Who moved?"])[0].sources
-    assert (source.path, source.state) == (str(tmp_path / "b.txt"), "unchanged")
-
-
 def test_bank_without_origins(tiny, folder, tmp_path):
     model = tiny.model()
     with open_bank(model, tmp_path / "b.mbc", keeps_origins=False) as bank:
@@ -92,12 +79,6 @@ def test_text_from_a_stream(either, tmp_path):
         (source,) = Memory(bank, either).ask(["Who moved?"])[0].sources
     kept = ("bank", "Nobody moved to Bergen.") if either.keeps_text else (None, None)
     assert (source.state, source.text_from, source.sentence) == ("unknown", *kept)
-
-
-def test_encoders_of_different_width(tiny, remember, folder):
-    model = tiny.model("gpt2", "t5", f"model.questions.name={tiny.encoders['bert']}")
-    (answer,) = remember(model, folder).ask(["Who won?"])
-    assert answer.sources[0].sentence in Path(answer.sources[0].path).read_text()
 
 
 def test_whole_bank_is_prepared_once(either, folder, tmp_path, monkeypatch):
@@ -127,15 +108,6 @@ def test_codes_are_returned_on_request(tiny, folder, tmp_path, monkeypatch, mode
             assert not codes[bank.counts() == 0].any()
         monkeypatch.setattr(Reading, "codes", property(lambda _: pytest.fail("looks for codes")))
         assert [answer.codes for answer in memory.ask(QUESTIONS, read_mode=mode)] == [None, None]
-
-
-@pytest.mark.parametrize("mode", ["flat", "routed"])
-def test_no_sources_are_looked_for_if_none_are_wanted(tiny, remember, folder, monkeypatch, mode):
-    memory = remember(tiny.model(*ROUTING), folder)
-    usual = memory.ask(QUESTIONS, read_mode=mode)
-    monkeypatch.setattr(Reading, "sources", property(lambda _: pytest.fail("looks for documents")))
-    answers = memory.ask(QUESTIONS, read_mode=mode, sources=0)
-    assert [(answer.text, answer.sources) for answer in answers] == [(answer.text, ()) for answer in usual]
 
 
 def calibrated(model, slope):
@@ -184,33 +156,6 @@ def test_only_greedy_and_unconditional_answers_stream(tiny):
     options = [AskOptions(), AskOptions(beams=2), AskOptions(min_confidence=0.5), AskOptions(write=True)]
     assert [paper.can_stream(each) for each in options[:3]] == [True, False, False]
     assert [mini.can_stream(each) for each in options] == [False, False, False, True]
-
-
-def test_infinite_gains(tiny, remember, folder):
-    model = tiny.model()
-    memory = remember(model, folder)
-    model.base.log_likelihood = lambda *_: torch.tensor([0.0, -torch.inf])
-    with pytest.raises(ModelError, match="NaN or infinite likelihoods") as refused:
-        memory.ask(["Who won?"])
-    assert refused.value.hint
-
-
-def test_times_of_the_parts(tiny, remember, folder, monkeypatch):
-    now = [0.0]
-
-    def taking(seconds, work):
-        def timed(*args, **options):
-            now[0] += seconds
-            return work(*args, **options)
-
-        return timed
-
-    memory = remember(tiny.model(), folder)
-    monkeypatch.setattr("mbc_engine.memory.time", SimpleNamespace(perf_counter=lambda: now[0]))
-    for name, seconds in (("read", 1), ("generate_answers", 2), ("memory_gains", 4)):
-        monkeypatch.setattr(MBC, name, taking(seconds, getattr(MBC, name)))
-    monkeypatch.setattr(Passages, "of", taking(8, Passages.of))
-    assert memory.ask(["Who won?"])[0].seconds == {"search": 1, "answer": 6, "sources": 8}
 
 
 def test_several_open_banks_are_read_only(tiny, remember, folder, tmp_path):

@@ -8,24 +8,7 @@ import pytest
 
 from mbc_engine import Memory, ingest, open_bank
 from mbc_engine.sources import Passages, best_sentence, matches
-from mbc_engine.text.chunks import Chunker
 from tests.text_models import StandIn
-
-
-@pytest.fixture
-def long_document(tmp_path):
-    """Six sentences, which take more than one chunk of 30 tokens."""
-    path = tmp_path / "long.txt"
-    sentences = [
-        "Ada moved to Bergen in the spring.",
-        "The river rose,\nand nobody was hurt.",
-        "Hugo moved to Haifa.",
-        "Who left the town in the winter?",
-        "The old painter moved to Izmir in the spring.",
-        "Irene moved to the coast. The old bridge held.",
-    ]
-    path.write_text("\n\n".join(sentences))
-    return path
 
 
 @pytest.mark.parametrize(
@@ -72,34 +55,6 @@ def test_heading_is_the_last_resort(passage, sentence):
 def test_matches_of_any_form(query, words):
     text = "The Bridge was repaired by the Mu\u0308llers, Mu\u0308ller & Co. of Aalen."
     assert [text[start:end] for start, end in matches(query, text)] == words
-
-
-@pytest.mark.parametrize("keeps_text", [True, False])
-def test_chunker_that_has_changed(tiny, long_document, tmp_path, keeps_text):
-    model = tiny.model()
-    with open_bank(model, tmp_path / "b.mbc", keeps_text=keeps_text) as bank:
-        list(ingest(model, bank, [long_document]))
-        usual = Passages(bank, model.chunker).of([0, 1])
-        first, second = Passages(bank, Chunker(model.chunker.tokenizer, 1000)).of([0, 1]).values()
-    assert (first.state, second.state) == ("unchanged", "unchanged")
-    if keeps_text:
-        assert [first.passage, second.passage] == [source.passage for source in usual.values()]
-        assert (first.text_from, second.text_from) == ("file", "file")
-    else:
-        assert (first.passage, second.passage, second.text_from) == (long_document.read_text(), None, None)
-
-
-def test_start_of_a_passage(tiny, long_document, tmp_path):
-    model, text = tiny.model(), long_document.read_text()
-    with open_bank(model, tmp_path / "b.mbc", keeps_text=True) as bank:
-        list(ingest(model, bank, [long_document]))
-        chunks = range(bank.totals().chunks)
-        from_file = Passages(bank, model.chunker).of(chunks).values()
-        long_document.unlink()
-        from_bank = Passages(bank, model.chunker).of(chunks).values()
-    for one, other in zip(from_file, from_bank, strict=True):
-        assert one.passage == text[one.start : one.start + len(one.passage)] == other.passage
-        assert (one.start, one.text_from, other.text_from) == (other.start, "file", "bank")
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mbc_engine import Memory, Selection, ingest, open_bank, sources
+from mbc_engine import Memory, ingest, open_bank, sources
 from mbc_engine.paper.memories import BankMemory
 
 QUERIES = ["Who won?", "Where did it rain?"]
@@ -41,14 +41,6 @@ def test_several_passages_of_one_document(model, remember, tmp_path):
     assert len({source.passage for source in sources}) == len(sources) == memory.info()[1].chunks > 2
     assert {source.path for source in sources} == {str(path)}
     assert [source.share for source in sources] == sorted((source.share for source in sources), reverse=True)
-
-
-def test_selection_and_missing_files(model, remember, folder):
-    memory = remember(model, folder)
-    (folder / "1.txt").unlink()
-    (sources,) = memory.search(QUERIES[:1], top=4, selection=Selection(exclude=("2.txt",)))
-    has_passage = {Path(source.path).stem: source.passage is not None for source in sources}
-    assert has_passage == {"0": True, "1": False, "3": True}
 
 
 @pytest.mark.parametrize(("most", "name", "state"), [(2, "0.txt", "gone"), (3, "2.txt", "unchanged")])
@@ -89,12 +81,3 @@ def test_no_line_for_a_passage_that_a_file_has_twice(model, remember, tmp_path):
     (tmp_path / "rows.csv").write_text("text\nIt rained in the north all day.\nIt rained in the north\n")
     (sources,) = remember(model, tmp_path / "rows.csv").search(["Where did it rain?"], top=2)
     assert {source.part: source.line for source in sources} == {"row 1": 2, "row 2": None}
-
-
-def test_a_file_is_searched_for_a_line_once(model, remember, rows, monkeypatch):
-    path, opened, read_bytes = rows(["Ada moved."]), list[str](), Path.read_bytes
-    memory = remember(model, path)
-    monkeypatch.setattr(Path, "read_bytes", lambda path: opened.append(path.name) or read_bytes(path))
-    results = memory.search(["Who moved?", "Did Ada move?"])
-    assert [source.line for (source,) in results] == [1, 1]
-    assert opened == ["rows.jsonl"]

@@ -46,14 +46,9 @@ def test_a_pulled_model_answers_like_the_pushed_one(saved, shared, models, monke
 def test_only_model_files_are_downloaded(shared, models, files):
     for name in ("pytorch_model.bin", "evil.py", "adapter/more.pkl", ".bashrc"):
         (shared.folder / "ada" / "tiny" / name).write_bytes(b"evil")
+    (shared.folder / "ada" / "tiny" / "README.md").unlink()  # a card is not needed
     pull("ada/tiny", models)
-    assert len(shared.fetched) == len(files(models)) == 5
-
-
-def test_a_model_without_a_card_is_pulled(shared, models, files):
-    (shared.folder / "ada" / "tiny" / "README.md").unlink()
-    pull("ada/tiny", models)
-    assert "ada/tiny/README.md" not in files(models)
+    assert len(shared.fetched) == len(files(models)) == 4
 
 
 def test_pull_replaces_only_with_force(shared, models, files):
