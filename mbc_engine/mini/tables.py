@@ -15,6 +15,7 @@ from mbc_engine.sources import Passages
 
 _LOOKED_AT: Final = 8  # of the best chunks, whose tables are tried
 _MOST_ROWS: Final = 512  # of a table, in chunks, and how far around one it is looked for
+_YEAR: Final = re.compile(r"(?<!\d)(?:19|20)\d\d(?!\d)")
 _ROW: Final = re.compile(r"(?P<sheet>.*)row (?P<number>\d+)")  # a part of a file
 
 Table = tuple[str, str]  # a file and the name of its sheet, or a document's digest
@@ -31,6 +32,7 @@ def work_out(
         return passages.of((), beside=[Hit(chunk, 0.0) for chunk in chunks])  # without what an LM has to decode
 
     tried, best = set[int](), hits[:_LOOKED_AT]
+    replies: dict[str, tuple[Sequence[Hit], Reply]] = {}  # by the last year that is said of their tables
     found = sources_of(hit.chunk for hit in best)
     for hit in best:
         if hit.chunk in tried or not table_rows(found[hit.chunk].passage or ""):
@@ -40,8 +42,9 @@ def work_out(
         sources = sources_of(chunks)
         given = [Passage.of(sources[chunk], chunk, passages.known(chunk)) for chunk in chunks]
         if all(passage.text for passage in given) and (reply := worked_out(question, given)):
-            return [replace(hit, chunk=chunk) for chunk in chunks], reply
-    return (), None
+            year = max(_YEAR.findall(f"{given[0].name} {given[0].context}"), default="")
+            replies.setdefault(year, ([replace(hit, chunk=chunk) for chunk in chunks], reply))
+    return replies[max(replies)] if replies else ((), None)
 
 
 def _table_around(chunk: int, bank: ReadableBank) -> list[int]:

@@ -44,6 +44,11 @@ SUBSCRIPTIONS = (
     "Name: Bo; Fee due: 95.00; Date paid: -",
     "Name: Cy; Fee due: 48.00; Paid: 0; Date paid: -",
 )
+KIT = (
+    "Player: Jo; Shirt no: 2; Shirt size: S; Shorts size: M; Price: 26.50",
+    "Player: Lu; Shirt no: 3; Shirt size: M; Shorts size: S; Price: 26.50",
+    "Player: Ann; Shirt no: 4; Shirt size: S; Shorts size: S; Price: 26.50",
+)
 WITH_TOTAL = ("Item: rope; Cost: 4", "Item: lamp; Cost: 5", "Item: Total; Cost: 9")
 
 
@@ -77,6 +82,10 @@ WITH_TOTAL = ("Item: rope; Cost: 4", "Item: lamp; Cost: 5", "Item: Total; Cost: 
         (SALES[:1] + SALES[2:], "What was our best day in April?", None, []),  # or in January, on the fourth
         (PAYMENTS, "total wages paid out in april?", "1772.10", [2, 3]),
         (PAYMENTS, "how much have we spent on wages", "1772.10", [2, 3]),
+        (PAYMENTS, "how much have we spent on wages since april", None, []),  # not only in April
+        (KIT, "How many players have shirt size S?", "2", [0, 2]),
+        (KIT, "how many size S shirts are there", None, []),  # numbers of shirts are no quantities
+        (SUBSCRIPTIONS, "how many names havent paid anything yet this year", "2", [1, 2]),
         (SUBSCRIPTIONS, "How many names have not paid?", "2", [1, 2]),
         (MEMBERS, "How many members are from Vik?", "2", [0, 2]),
         (MEMBERS, "how many people have paid", None, []),  # which people?

@@ -57,7 +57,7 @@ _ASKING: Final = stems_of(
     "average mean total sum altogether all lowest least smallest minimum cheapest shortest fewest lightest highest most "
     "largest biggest greatest maximum peak longest tallest heaviest dearest expensive spend spent earn earned cost money "
     "bill payment expense amount figure number value much many high low far use used pay paid take took takings together "
-    "per best worst busiest quietest"
+    "per best worst busiest quietest anything yet already still far havent hasnt didnt dont"
 )
 _TOTALS: Final = stems_of("total subtotal sum average mean all")  # which a row may be of
 # A number with what stands before and after it.
@@ -70,11 +70,15 @@ _FLAGS: Final = {
     **dict.fromkeys(("yes", "y", "true", "x", "\u2713", "\u2714", "done", "paid"), True),
     **dict.fromkeys(("no", "n", "false", "-", "\u2717", "\u2718", "open", "unpaid"), False),
 }
-_NOT: Final = re.compile(r"\b(?:not|no|never|without)\b|n['\u2019]t\b", re.IGNORECASE)
+_NOT: Final = re.compile(r"\b(?:not|no|never|without|(?:have|has|did|do|does)nt)\b|n['\u2019]t\b", re.IGNORECASE)
 _NOT_DONE: Final = re.compile(r"\bun(?=(?:paid|sold|used|signed|returned|finished|answered|opened)\b)", re.IGNORECASE)
 _QUANTITIES: Final = stems_of("quantity qty amount count sold pieces units stock sum total price")
 _MOST_SHOWN: Final = 10
 _TIMES: Final = stems_of("year month day date week")
+_NOW: Final = re.compile(r" (?:this|in the current) (?:year|season)\b| so far\b", re.IGNORECASE)
+_RANGE: Final = re.compile(r"\b(?:since|from|until|till|before|after|between)\b", re.IGNORECASE)
+# Columns of numbers that are only names, as of members.
+_NAMES: Final = stems_of("no nr id number code ref reference phone telephone mobile zip postcode year")
 _MONTHS: Final = stems_of(" ".join((*MONTH_NAMES, *(name[:3] for name in MONTH_NAMES))))
 
 
@@ -90,7 +94,7 @@ def worked_out(question: str, passages: Sequence[Passage]) -> Reply | None:
     Of the rows that have every word of the question which is a value in some row, and are of its time. None unless all
     that is asked is a column, a value, or said of the whole table, and each row has a figure of one unit, or nothing.
     """
-    question = _NOT_DONE.sub("not ", question)
+    question = _NOW.sub("", _NOT_DONE.sub("not ", question))
     operation, stems = operation_of(question), content_stems(question)
     table = _Table(passages)
     name, rows = table.column_for(question, stems), table.rows_for(question, stems)
@@ -163,7 +167,7 @@ class _Table:
 
     def column_for(self, question: str, wanted: set[str]) -> str | None:
         """The column of figures that a question asks for, by its name, or because the question implies such a name."""
-        names = [name for name in self.columns if name not in self.dated]
+        names = [name for name in self.columns if name not in self.dated and _NAMES.isdisjoint(stems_of(name))]
         for stems in (wanted, *(implied for asking, implied in _IMPLIED if asking.search(question))):
             shared = {name: len(stems & stems_of(name)) for name in names}
             best = [name for name in names if shared[name] == max(shared.values())]
@@ -177,6 +181,8 @@ class _Table:
         if self.dated:
             wanted = wanted - _TIMES
         if period_in(question) or months_in(question):
+            if _RANGE.search(question):
+                return []
             days = next(iter(self.dated.values()), {})
             chosen = {number for number, day in days.items() if _is_of(question, day)}
             wanted = {stem for stem in wanted if not stem.isdigit()} - _TIMES - _MONTHS
@@ -186,8 +192,18 @@ class _Table:
             done = self.flags[min(asked, key=len)]
             chosen = chosen - done if _NOT.search(question) else chosen & done
         for stem in missing(wanted - _ASKING, f"{self.said} {' '.join(self.headers)}"):
-            chosen = {number for number in chosen if not missing({stem}, self._said_in(number, stem))}
+            chosen &= self._rows_with(stem, wanted)
         return sorted(chosen)
+
+    def _rows_with(self, stem: str, wanted: set[str]) -> set[int]:
+        """The rows with a word, not among the figures, or a number; in the columns of this value that are asked for."""
+        found: dict[str, set[int]] = {}
+        for number, (_, row) in enumerate(self.rows):
+            for name, value in row:
+                if (stem.isdigit() or name not in self.columns) and not missing({stem}, value):
+                    found.setdefault(name, set()).add(number)
+        asked = {name: len(wanted & stems_of(name)) for name in found}
+        return set().union(*(found[name] for name in found if asked[name] == max(asked.values())))
 
     def count(self, question: str, rows: Sequence[int]) -> Reply | None:
         """How many rows a question is about, if a row is one of what it asks for."""
@@ -200,10 +216,6 @@ class _Table:
             return None
         text = str(len(rows))
         return Reply(text, tuple(self.item(text, number) for number in rows[:_MOST_SHOWN]), is_certain=True)
-
-    def _said_in(self, number: int, stem: str) -> str:
-        """The cells of a row; for a word, those that are no figures."""
-        return " ".join(value for name, value in self.rows[number][1] if stem.isdigit() or name not in self.columns)
 
 
 class _Column(NamedTuple):
