@@ -83,11 +83,13 @@ class Dashboard(App[Path]):
         settings: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__()
-        self._settings = settings or {}
+        settings = settings or {}
+        if settings.get("theme") in [*self.available_themes]:
+            self.theme = settings["theme"]
         self.options, self._first, self._stdin = options, view, stdin
         self.state = DashboardState()
-        if self._settings.get("bank") == str(options.bank):
-            self.state.transcript.extend(_turns(self._settings.get("transcript")))
+        if settings.get("bank") == str(options.bank):
+            self.state.transcript.extend(_turns(settings.get("transcript")))
         self._polls: dict[str, Callable[[], None]] = {}  # functions that stop them
         self._is_stale = False
         self._keys: set[Binding] = set()  # shown in the footer
@@ -115,9 +117,6 @@ class Dashboard(App[Path]):
         if self.options.run is not None:
             self.attach(self.options.run)
         self._poll("runs", poll_runs(self.options.runs, self._updating(self._update_runs)))
-        theme = self._settings.get("theme")
-        if isinstance(theme, str) and theme in self.available_themes:
-            self.theme = theme
         self.set_interval(_DRAW_INTERVAL, self._draw_if_stale)
 
     def on_unmount(self) -> None:

@@ -4,15 +4,20 @@ import asyncio
 import subprocess
 import time
 
+import numpy as np
 import pytest
 
 from mbc_cli.tui.state import DashboardOptions
 from mbc_cli.tui.views.ask import AskView
 from mbc_cli.tui.views.documents import DocumentsView
 from mbc_cli.tui.views.overview import OverviewView
+from mbc_engine.bank import CodeShape, MemoryBank, ModelSignature, StoredDocument
 from mbc_engine.events import TrainStep
+from mbc_engine.text import Chunk
 from tests.needs import PATIENCE
 
+HOSTILE, HARMLESS = "[red]\x1b[31m\u202eb", "[red]␛[31m<U+202E>b"
+SMALL, LARGE = (80, 24), (200, 50)
 STEP = TrainStep(
     step=1,
     epoch=0,
@@ -34,6 +39,20 @@ STEP = TrainStep(
 def options(home, model):
     """Where `mbc tui` would look with the tiny model: a bank and runs that do not exist yet."""
     return DashboardOptions(home / "memory.mbc", str(model), home / "runs")
+
+
+@pytest.fixture
+def coded_bank(options, record):
+    """Makes the dashboard's bank of documents of one chunk: {(name, text): codes}, [positions] or [positions, levels]."""
+
+    def make(documents, num_codes=8):
+        codes = [np.array(given).reshape(1, len(given), -1) for given in documents.values()]
+        shape = CodeShape(tokens=codes[0].shape[1], levels=codes[0].shape[2], num_codes=num_codes, per_position=True)
+        with MemoryBank.create(options.bank, ModelSignature("m", "aa", "bb"), shape, 2, keeps_text=True) as bank:
+            for (name, text), own in zip(documents, codes, strict=True):
+                bank.put([StoredDocument.of(record(name, text), own, texts=[Chunk(text, 0)])])
+
+    return make
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Jobs: what is reported about the model and its bank, and a dashboard that ends with its terminal."""
+"""Jobs: what is reported about the model and its bank, and what is found, removed and restored."""
 
 import queue
 import threading
@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from mbc_cli.tui.jobs import AnswerWorker, search_documents
+from mbc_cli.tui.jobs import AnswerWorker, poll_bank, remove_documents, restore_documents, search_documents
+from mbc_engine.bank import MemoryBank
 from mbc_engine.errors import BankError, ModelError
 from tests.needs import PATIENCE
 
@@ -67,7 +68,41 @@ def test_search_with_a_missing_model(start, states, home, make_bank):
     assert [states.get(timeout=PATIENCE) for _ in range(2)] == ["loading", "missing"]
 
 
+def test_bank_appears_changes_and_goes(home, make_bank, record):
+    def next_report():
+        while not reports:
+            next(poll)
+        bank, error = reports.pop()
+        return bank and bank.totals.documents, error and type(error)
+
+    reports = []
+    poll = poll_bank(home / "memory.mbc", lambda *report: reports.append(report))
+    assert next_report() == (None, BankError)
+    path = make_bank("memory.mbc", record("/a.txt", "Ada"))
+    assert next_report() == (1, None)
+    with MemoryBank.open(path) as bank:
+        bank.remove([("/a.txt", "")])
+    assert next_report() == (0, None)
+    path.unlink()
+    assert next_report() == (None, BankError)
+
+
+def found(bank, text="", **options):
+    """All that a search finds, the number of matches, and whether that is all."""
+    *_, result = search_documents(bank, text, 2, **options)
+    return result
+
+
 def test_exact_name_among_longer_ones(make_bank, record):
     bank = make_bank("memory.mbc", *(record(name, name) for name in ("/a.txt", "/a.txt.1", "/b/a.txt", "a.txt")))
-    *_, (documents, matches, is_all) = search_documents(bank, "a.txt", 2, is_exact=True)
+    documents, matches, is_all = found(bank, "a.txt", is_exact=True)
     assert ([document.name for document in documents], matches, is_all) == (["a.txt"], 1, True)
+
+
+def test_remove_by_digest_without_origins(make_bank, record):
+    bank = make_bank("memory.mbc", record("/a", "x"), record("/b", "xy"), keeps_origins=False)
+    first, second = found(bank)[0]
+    removed = remove_documents(bank, [first])
+    assert found(bank) == ((second,), 1, True)
+    assert restore_documents(bank, removed) == 1
+    assert {document.name for document in found(bank)[0]} == {first.name, second.name}
