@@ -18,21 +18,9 @@ from tests.needs import PATIENCE
 
 HOSTILE, HARMLESS = "[red]\x1b[31m\u202eb", "[red]␛[31m<U+202E>b"
 SMALL, LARGE = (80, 24), (200, 50)
-STEP = TrainStep(
-    step=1,
-    epoch=0,
-    loss=4.0,
-    question_loss=2.0,
-    vq_loss=0.5,
-    route_loss=1.0,
-    reconstruction_loss=0.5,
-    route_accuracy=0.25,
-    perplexity=6.5,
-    dead_codes=1,
-    document_variance=0.5,
-    learning_rate=1e-3,
-    examples_per_second=50.0,
-)
+_LOSSES = {"loss": 4.0, "question_loss": 2.0, "vq_loss": 0.5, "route_loss": 1.0, "reconstruction_loss": 0.5}
+_CODES = {"route_accuracy": 0.25, "perplexity": 6.5, "dead_codes": 1, "document_variance": 0.5}
+STEP = TrainStep(step=1, epoch=0, **_LOSSES, **_CODES, learning_rate=1e-3, examples_per_second=50.0)
 
 
 @pytest.fixture
@@ -53,6 +41,26 @@ def coded_bank(options, record):
                 bank.put([StoredDocument.of(record(name, text), own, texts=[Chunk(text, 0)])])
 
     return make
+
+
+@pytest.fixture
+def started(monkeypatch):
+    """The child processes that would have been started: their `arguments`, and `on_end`."""
+    found = []
+
+    class Child:
+        is_running = True
+
+        def __init__(self, arguments, on_end):
+            self.arguments, self.on_end = arguments, on_end
+            found.append(self)
+
+        def interrupt(self):
+            pass
+
+    for place in ("jobs", "views.ingest", "views.train"):
+        monkeypatch.setattr(f"mbc_cli.tui.{place}.ChildProcess", Child)
+    return found
 
 
 @pytest.fixture

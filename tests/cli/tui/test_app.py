@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from textual.widgets import Input, Static
+from textual.widgets import Input, Static, TabbedContent
 
 from mbc_cli.config import dashboard_settings
 from mbc_cli.tui import app as module
@@ -44,9 +44,6 @@ async def test_views_of_own_models_are_one_level_down(options, bank, until, scre
         await until(lambda: tabs() == ["Ask", "Documents", "Ingest", "Overview", "Codes"])
         await pilot.press("ctrl+pagedown")
         assert app.view.NAME == "ask"
-    app = Dashboard(options)
-    async with app.run_test(size=SMALL):
-        await until(lambda: tabs()[-1] == "Train")
 
 
 async def test_idle_until_sigterm(options, home, until, monkeypatch):
@@ -91,6 +88,7 @@ async def test_from_documents_to_codes_and_back(options, coded_bank, until):
             return str(codes.query_one("#code", Static).render())
 
         await until(lambda: len(table.rows) == 3)
+        assert app.query_one(TabbedContent).get_tab("train").display  # the model is not the embedded one
         await pilot.press("j")
         await until(lambda: documents._read and documents._read[0].origin.name == "/1.txt")
         await pilot.press("m")
@@ -219,24 +217,15 @@ async def test_documents_are_opened_while_an_ingest_ends(options, make_bank, rec
 
 
 @pytest.mark.usefixtures("few_views")
-async def test_demo_key(options, until, monkeypatch):
-    commands, ends = [], []
-
-    class Child:
-        is_running = True
-
-        def __init__(self, arguments, on_end):
-            commands.append(arguments)
-            ends.append(on_end)
-
-    monkeypatch.setattr(module, "ChildProcess", Child)
+async def test_demo_key(options, until, started):
     app = Dashboard(replace(options, device="cpu"))
     async with app.run_test(size=SMALL) as pilot:
         await until(lambda: app.query_one("#turns").has_focus)
         await pilot.press("2")
         assert app.view.NAME == "documents"
         await pilot.press("D", "D")
-        assert [(words[0], words[-1]) for words in commands] == [("demo", "--device=cpu")]
-        ends[0]("")
+        (child,) = started
+        assert (child.arguments[0], child.arguments[-1]) == ("demo", "--device=cpu")
+        child.on_end("")
         await until(lambda: app.return_value is not None)
         assert app.return_value.name == "demo.mbc"

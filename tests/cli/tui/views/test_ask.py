@@ -9,7 +9,6 @@ from textual import events
 from textual.widgets import Select, Static, TextArea
 
 from mbc_cli.config import add_question, question_history, read_questions
-from mbc_cli.tui.app import Dashboard
 from mbc_cli.tui.jobs import AnswerWorker
 from mbc_cli.tui.views.ask import AskView
 from mbc_cli.tui.widgets.answer import ChatTurn, Citation, PassagePane
@@ -19,6 +18,7 @@ from mbc_engine.runs.event_log import LogUpdate
 from tests.cli.stub_memory import answer, source
 from tests.cli.tui.conftest import SMALL, shown_keys
 
+pytestmark = pytest.mark.usefixtures("bank")
 QUESTION = "Where did Ada move?"
 
 
@@ -51,11 +51,6 @@ def asked(monkeypatch):
     monkeypatch.setattr(AnswerWorker, "ask", lambda self, number, question, options: asked.append(question))
     asked = []
     return asked
-
-
-@pytest.fixture
-def app(options, bank):
-    return Dashboard(options, AskView.NAME)
 
 
 async def ask(pilot, text):
@@ -134,12 +129,15 @@ async def test_questions_are_answered_in_order_until_stopped(app, says, until, s
 
 async def test_question_once_there_is_a_bank_of_the_model(app, bank, make_bank, record, says, until, screen):
     says(("Aalen",))
-    bank.rename(bank.with_name("away.mbc"))
+    away = bank.rename(bank.with_name("away.mbc"))
     async with app.run_test(size=(100, 30)) as pilot:
         await until(lambda: "ten made-up stories" in screen(app) and app.query_one("#turns").has_focus)
-        make_bank("memory.mbc", record("/a.txt", "a"))
+        make_bank("other.mbc", record("/a.txt", "a")).rename(bank)
         await until(lambda: "mbc bank reencode" in screen(app) and app.query_one("#question").has_focus)
-        bank.with_name("away.mbc").replace(bank)
+        bank.unlink()
+        await until(lambda: "ten made-up stories" in screen(app))
+        away.rename(bank)
+        await until(lambda: app.query_one("#question").has_focus)
         await ask(pilot, QUESTION)
         await until(lambda: "2 sources" in screen(app) and "mbc bank reencode" not in screen(app))
 

@@ -5,9 +5,7 @@ import sqlite3
 import pytest
 from textual.widgets import Input
 
-from mbc_cli.tui.app import Dashboard
 from mbc_cli.tui.jobs import AnswerWorker
-from mbc_cli.tui.views.documents import DocumentsView
 from mbc_cli.tui.widgets.table import RowTable
 from mbc_engine.bank import MemoryBank, database
 from mbc_engine.bank.text_codec import encode_chunk
@@ -15,11 +13,6 @@ from mbc_engine.errors import ModelError
 from mbc_engine.memory import Memory
 from tests.cli.stub_memory import source
 from tests.cli.tui.conftest import HARMLESS, HOSTILE, SMALL, shown_keys
-
-
-@pytest.fixture
-def app(options):
-    return Dashboard(options, DocumentsView.NAME)
 
 
 def found(app):

@@ -29,29 +29,6 @@ EVENTS = [
 ]
 
 
-@pytest.fixture
-def app(options):
-    return Dashboard(options, IngestView.NAME)
-
-
-@pytest.fixture
-def started(monkeypatch):
-    """The arguments of child processes, which are not really started."""
-    found = []
-
-    class Child:
-        is_running = True
-
-        def __init__(self, arguments, on_end):
-            found.append(arguments)
-
-        def interrupt(self):
-            pass
-
-    monkeypatch.setattr("mbc_cli.tui.views.ingest.ChildProcess", Child)
-    return found
-
-
 def text_of(app, name):
     return str(app.query_one(name, Static).content)
 
@@ -115,7 +92,8 @@ async def test_choose_and_ingest(app, options, home, make_bank, until, screen, s
         await until(lambda: "Ingesting" in text_of(app, "#state"))  # it is not logged
     arguments = [f"--bank={options.bank}", f"--model={options.model}", "--ignore=-a", "--ignore=*.csv"]
     # The config file may watch by default.
-    assert started == [["ingest", *arguments, "--no-watch", "--prune", "--", str(folder)]]
+    (child,) = started
+    assert child.arguments == ["ingest", *arguments, "--no-watch", "--prune", "--", str(folder)]
 
 
 @pytest.mark.slow
@@ -142,7 +120,7 @@ async def test_stop_ingest_of_mini(options, home, until):
     for number in range(600):
         (folder / f"{number:03}.txt").write_text(f"Story {number} of the harbour and the bridge. " * 4)
     (folder / "0.txt").touch()
-    app = Dashboard(replace(options, model="mini"), IngestView.NAME)
+    app = Dashboard(replace(options, model="mini"), "ingest")
     async with app.run_test(size=LARGE) as pilot:
         await go_to(pilot, "stories")
         await until(lambda: "0.txt" in names(app))

@@ -4,7 +4,6 @@ import pytest
 
 from mbc_cli.config import activity_log
 from mbc_cli.render.bank import document_facts
-from mbc_cli.tui.app import Dashboard
 from mbc_cli.tui.state import BankSnapshot, DashboardState
 from mbc_cli.tui.views.overview import growth_steps
 from mbc_engine.bank import BankSizes, BankTotals
@@ -56,10 +55,8 @@ def test_sizes(documents, file, read, expected):
     assert not documents or facts[0] == "123 bytes: codes 27, words 30, text 60, index 6"
 
 
-async def test_no_chunks_no_curve(options, make_bank, until, screen):
-    make_bank("memory.mbc")
-    list(recorded(iter([STARTED, finished(0)]), activity_log(options.bank)))
-    app = Dashboard(options, "overview")
+async def test_no_chunks_no_curve(app, make_bank, until, screen):
+    list(recorded(iter([STARTED, finished(0)]), activity_log(make_bank("memory.mbc"))))
     async with app.run_test(size=(120, 40)):
         await until(lambda: app.state.bank and app.state.ingest.finished)
         await until(lambda: "finished" in screen(app))

@@ -8,7 +8,6 @@ from textual.content import Content
 from textual.widgets import Input, OptionList
 
 from mbc_cli.tui.app import Dashboard
-from mbc_cli.tui.views.train import TrainView
 from mbc_cli.tui.widgets.chart import Chart, RunPlots
 from mbc_cli.tui.widgets.inputs import Confirm, Form
 from mbc_engine.events import QuantisationStarted, TrainFinished, TrainStarted, TrainStateChanged, Validated
@@ -33,29 +32,9 @@ def write(run, *events):
 
 
 @pytest.fixture
-def app(options):
-    return Dashboard(options, TrainView.NAME)
-
-
-@pytest.fixture
 def run(options):
     """The folder of a run with ten steps."""
     return write(options.runs / "one", STARTED, *steps(1, 10))
-
-
-@pytest.fixture
-def started(monkeypatch):
-    """The arguments of child processes, which are not really started."""
-    found = []
-
-    class Child:
-        is_running = True
-
-        def __init__(self, arguments, on_end):
-            found.append(arguments)
-
-    monkeypatch.setattr("mbc_cli.tui.views.train.ChildProcess", Child)
-    return found
 
 
 def title(app, name):
@@ -131,14 +110,14 @@ async def test_live_run_on_a_small_screen(app, run, until, started):
             write(run, TrainStateChanged("stopped", 5, 100))
         await until(lambda: "■ stopped" in text_of(app, "#brief") and "Resume" in shown_keys(app))
         await pilot.press("r")
-        assert [arguments[:3] for arguments in started] == [["train", "--resume", f"--run={run}"]]
+        assert [child.arguments[:3] for child in started] == [["train", "--resume", f"--run={run}"]]
 
 
 @pytest.mark.slow
 async def test_compare_two_runs(options, until):
     run = write(options.runs / HOSTILE, STARTED, *steps(1, 30))
     write(options.runs / "[link=y]", STARTED, *steps(1, 90, loss=1.0), VALIDATED, TrainFinished(90, 5.0, "model"))
-    app = Dashboard(replace(options, run=run), TrainView.NAME)
+    app = Dashboard(replace(options, run=run), "train")
     async with app.run_test(size=LARGE) as pilot:
         await until(lambda: "Compare" in shown_keys(app))
         await pilot.press("c")
@@ -160,7 +139,7 @@ async def test_compare_two_runs(options, until):
 
 
 async def test_enter_twice_starts_one_run(options, until, started):
-    app = Dashboard(replace(options, device="cpu"), TrainView.NAME)
+    app = Dashboard(replace(options, device="cpu"), "train")
     async with app.run_test(size=SMALL) as pilot:
         await until(lambda: "Press n to start one" in text_of(app, "#brief") and "nothing yet" in text_of(app, "#loss"))
         await open_form(app, pilot, until)
@@ -168,7 +147,7 @@ async def test_enter_twice_starts_one_run(options, until, started):
         await until(lambda: "Data is required" in text_of(app, "#words"))
         type_in(app, preset="smollm2-135m", data="a.jsonl")
         await pilot.press("enter", "enter")
-        assert [(arguments[0], arguments[-1]) for arguments in started] == [("train", "--device=cpu")]
+        assert [(child.arguments[0], child.arguments[-1]) for child in started] == [("train", "--device=cpu")]
 
 
 @pytest.mark.slow
