@@ -72,12 +72,7 @@ def few_views(monkeypatch):
 @pytest.fixture
 def screen():
     """The text on the screen of a dashboard, line by line."""
-
-    def text(app):
-        strips = app.screen._compositor.render_strips()
-        return "\n".join("".join(segment.text for segment in strip) for strip in strips)
-
-    return text
+    return lambda app: "\n".join(strip.text for strip in app.screen._compositor.render_strips())
 
 
 @pytest.fixture

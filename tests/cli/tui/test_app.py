@@ -13,7 +13,6 @@ from mbc_cli.config import dashboard_settings
 from mbc_cli.tui import app as module
 from mbc_cli.tui.app import Dashboard
 from mbc_cli.tui.jobs import read_settings, save_settings
-from mbc_cli.tui.state import DashboardOptions
 from mbc_cli.tui.views.ask import AskView
 from mbc_cli.tui.views.codes import CodesView
 from mbc_cli.tui.views.documents import DocumentsView
@@ -126,7 +125,7 @@ async def test_settings_are_restored(home, options, make_bank, until, screen):
         await until(lambda: "? Where did Ada move?" in screen(app) and "Aalen" in screen(app))
         await until(lambda: "[red]␛]0;x␇" in screen(app))
         assert app.theme == "textual-light" and "\x1b" not in screen(app)
-    assert not Dashboard(DashboardOptions(Path("/other.mbc"), "mini", options.runs), settings=kept).state.transcript
+    assert not Dashboard(replace(options, bank=Path("/other.mbc")), settings=kept).state.transcript
 
 
 def test_damaged_settings_are_ignored(options):

@@ -38,11 +38,6 @@ class _Svg(SingleFileSnapshotExtension):
 
 
 @pytest.fixture
-def snapshot(snapshot):
-    return snapshot.use_extension(_Svg)
-
-
-@pytest.fixture
 def scene(home, make_bank, record, monkeypatch):
     """Places, time and logs that are the same on every machine, every day."""
     monkeypatch.setenv("TZ", "UTC")
@@ -144,4 +139,4 @@ async def test_view(scene, view, size, until, snapshot, screen):
                 await pilot.pause()
             # Terminal ids are hashes of all that is drawn, including links, which have random numbers.
             shown = re.sub(r"terminal-\d+", "terminal", app.export_screenshot(title="mbc"))
-        assert shown == snapshot
+        assert shown == snapshot.use_extension(_Svg)
