@@ -19,17 +19,7 @@ from textual.widgets import Footer, TabbedContent, Tabs
 from mbc_cli.config import DEFAULT_MODEL, activity_log, demo_folder
 from mbc_cli.render.answer import open_file
 from mbc_cli.text import sanitise
-from mbc_cli.tui.jobs import (
-    ChildProcess,
-    Poll,
-    await_hangup,
-    poll_bank,
-    poll_log,
-    poll_run,
-    poll_runs,
-    start_polling,
-    start_thread,
-)
+from mbc_cli.tui import jobs
 from mbc_cli.tui.state import DashboardOptions, DashboardState, RunSummary
 from mbc_cli.tui.views import View
 from mbc_cli.tui.views.ask import AskView
@@ -83,15 +73,17 @@ class Dashboard(App[Path]):
         settings: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__()
-        self._settings = settings or {}
+        settings = settings or {}
+        if settings.get("theme") in [*self.available_themes]:
+            self.theme = settings["theme"]
         self.options, self._first, self._stdin = options, view, stdin
         self.state = DashboardState()
-        if self._settings.get("bank") == str(options.bank):
-            self.state.transcript.extend(_turns(self._settings.get("transcript")))
+        if settings.get("bank") == str(options.bank):
+            self.state.transcript.extend(_turns(settings.get("transcript")))
         self._polls: dict[str, Callable[[], None]] = {}  # functions that stop them
         self._is_stale = False
         self._keys: set[Binding] = set()  # shown in the footer
-        self._demo: ChildProcess | None = None
+        self._demo: jobs.ChildProcess | None = None
         self.error: Exception | None = None
 
     def compose(self) -> ComposeResult:
@@ -108,16 +100,13 @@ class Dashboard(App[Path]):
             for name in {view.NAME for view in VIEWS}.intersection(_OF_OWN_MODELS) - {self._first}:
                 self.query_one(TabbedContent).hide_tab(name)
         log = activity_log(self.options.bank)
-        self._poll("bank", poll_bank(self.options.bank, self._updating(self.state.update_bank)))
-        self._poll("ingest", poll_log(log, lambda: is_recorded(log), self._updating(self._update_ingest)))
+        self._poll("bank", jobs.poll_bank(self.options.bank, self._updating(self.state.update_bank)))
+        self._poll("ingest", jobs.poll_log(log, lambda: is_recorded(log), self._updating(self._update_ingest)))
         if self._stdin is not None:
-            start_thread(partial(await_hangup, self._stdin, self._hang_up), self.call_later)
+            jobs.start_thread(partial(jobs.await_hangup, self._stdin, self._hang_up), self.call_later)
         if self.options.run is not None:
             self.attach(self.options.run)
-        self._poll("runs", poll_runs(self.options.runs, self._updating(self._update_runs)))
-        theme = self._settings.get("theme")
-        if isinstance(theme, str) and theme in self.available_themes:
-            self.theme = theme
+        self._poll("runs", jobs.poll_runs(self.options.runs, self._updating(self._update_runs)))
         self.set_interval(_DRAW_INTERVAL, self._draw_if_stale)
 
     def on_unmount(self) -> None:
@@ -189,17 +178,24 @@ class Dashboard(App[Path]):
         self.notify("Preparing the demo: memorising ten stories.", timeout=20)
         arguments = ["demo", f"--model={self.options.model}", f"--keep={demo_folder()}"]
         arguments += [] if self.options.device is None else [f"--device={self.options.device}"]
-        self._demo = ChildProcess(arguments, partial(self.call_later, end))
+        self._demo = jobs.ChildProcess(arguments, partial(self.call_later, end))
 
     def open_file(self, path: Path, line: int | None = None) -> None:
         """Show a file in the user's editor or pager, which takes over the terminal."""
+        # Ctrl-C is meant for the program that shows the file. It would inherit SIG_IGN, but not a handler.
+        previous, problem = signal.signal(signal.SIGINT, lambda *_: None), ""
         try:
             with self.suspend():
-                error = _try_open_file(path, line)
+                try:
+                    open_file(path, line)
+                except MBCError as error:  # which would leave the app suspended
+                    problem = f"{error.message} {error.hint or ''}"
         except SuspendNotSupported:
-            error = "Files can only be opened in a terminal."
-        if error:
-            self.notify(sanitise(error), severity="error", markup=False)
+            problem = "Files can only be opened in a terminal."
+        finally:
+            signal.signal(signal.SIGINT, previous)
+        if problem:
+            self.notify(sanitise(problem), severity="error", markup=False)
 
     def show_document(self, name: str) -> None:
         self.action_view(DocumentsView.NAME)
@@ -270,11 +266,11 @@ class Dashboard(App[Path]):
 
         return lambda *arguments: self.call_later(run, *arguments)
 
-    def _poll(self, name: str, poll: Poll | None) -> None:
+    def _poll(self, name: str, poll: jobs.Poll | None) -> None:
         if stop := self._polls.pop(name, None):
             stop()
         if poll is not None:
-            self._polls[name] = start_polling(poll, self.call_later)
+            self._polls[name] = jobs.start_polling(poll, self.call_later)
 
     def _follow(self, name: str, folder: Path | None) -> FollowedRun | None:
         if folder is None:
@@ -290,7 +286,7 @@ class Dashboard(App[Path]):
             if was_behind and not run.is_behind:
                 self.call_next(self._draw_if_stale)  # a long log is now read
 
-        self._poll(name, poll_run(folder, self._updating(update)))
+        self._poll(name, jobs.poll_run(folder, self._updating(update)))
         return run
 
     def _update_ingest(self, log_update: LogUpdate, at_work: bool) -> None:
@@ -325,16 +321,3 @@ def _turns(saved: object) -> Iterable[tuple[str, str]]:
         match turn:
             case [str(question), str(answer)]:
                 yield question, answer
-
-
-def _try_open_file(path: Path, line: int | None) -> str:
-    """Why a file could not be shown, or ""."""
-    # Ctrl-C is meant for the program that shows the file. It would inherit SIG_IGN, but not a handler.
-    previous = signal.signal(signal.SIGINT, lambda *_: None)
-    try:
-        open_file(path, line)
-    except MBCError as error:
-        return f"{error.message} {error.hint or ''}"
-    finally:
-        signal.signal(signal.SIGINT, previous)
-    return ""

@@ -17,16 +17,17 @@ from concurrent.futures import CancelledError, Future
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, cast
+from typing import Any, Final, Literal, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mbc_cli.config import activity_log, dashboard_settings
 from mbc_cli.engine import open_memory
 from mbc_cli.service import Service, ServiceClosed
 from mbc_cli.text import sanitise
 from mbc_cli.tui.state import BankSnapshot, DashboardOptions, RunSummary
-from mbc_engine.answer import AskOptions, Source, TextFrom
+from mbc_engine.answer import Answer, AskOptions, Source, TextFrom
 from mbc_engine.atomic_write import atomic_write, make_private_folder
 from mbc_engine.bank import CodeShape, CodeUse, MemoryBank, StoredDocument, code_uses, find_documents
 from mbc_engine.bank.exchange import RemovedDocuments, remove_restorable, restore
@@ -38,11 +39,6 @@ from mbc_engine.runs.event_log import EventFollower, LogUpdate
 from mbc_engine.runs.ingests import forget_names
 from mbc_engine.runs.training_runs import EVENTS, FollowedRun, is_running, read_usage, runs_in
 from mbc_engine.sources import Files, text_model
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from mbc_engine.answer import Answer
 
 # Checks once per step, and yields whether there is more to read at once.
 Poll = Generator[bool, None, None]
@@ -131,7 +127,7 @@ def poll_log(log: Path, is_running: Callable[[], bool], update: Callable[[LogUpd
         yield has_more
 
 
-def poll_run(folder: Path, update: Callable[[LogUpdate, bool, "NDArray[np.float32] | None"], object]) -> Poll:
+def poll_run(folder: Path, update: Callable[[LogUpdate, bool, NDArray[np.float32] | None], object]) -> Poll:
     """Report a training run's log and, if known, the usage of its codes."""
 
     def add_usage(log_update: LogUpdate, at_work: bool) -> None:
@@ -201,7 +197,7 @@ class AnswerWorker:
         call_later: CallLater,
         on_model: Callable[[ModelState, MBCError | None, Sequence[str]], object],
         on_token: Callable[[int, str], object],
-        on_answer: Callable[[int, "Answer | MBCError | None"], object],
+        on_answer: Callable[[int, Answer | MBCError | None], object],
     ) -> None:
         self._call_later = call_later
         self._on_model = partial(call_later, on_model)
@@ -217,7 +213,6 @@ class AnswerWorker:
         self._service = Service(self._memory, on_unload=self._unloaded)
 
     def load(self) -> None:
-        """Load the model."""
         self._submit(self._load)
 
     def ask(self, number: int, question: str, options: AskOptions) -> None:
@@ -244,10 +239,8 @@ class AnswerWorker:
         self._service.submit(work).add_done_callback(report)
 
     def _load(self) -> None:
-        try:
+        with suppress(MBCError):  # which was reported
             self._open()
-        except MBCError as error:
-            self._on_model("missing", error, ())
 
     def _ask(self, number: int, question: str, options: AskOptions) -> None:
         def on_token(piece: str) -> None:
@@ -273,30 +266,29 @@ class AnswerWorker:
         self._on_answer(number, answer)
 
     def _search(self, query: str) -> list[tuple[StoredDocument, Source]]:
-        try:
-            self._open()
-            (passages,) = self._memory.search([query], top=_MAX_PASSAGES)
-            best: dict[tuple[str, str], Source] = {}
-            for passage in passages:
-                best.setdefault((passage.path, passage.part), passage)
-            with MemoryBank.open(self._memory.paths[0], read_only=True) as bank:
-                keeps_origins = bank.header.keeps_origins
-                return [
-                    (document, passage)
-                    for name, passage in best.items()
-                    for document in bank.lookup([name] if keeps_origins else (), () if keeps_origins else name[:1])
-                ]
-        except MBCError as error:
-            if not self._is_ready:
-                self._on_model("missing", error, ())
-            raise
+        self._open()
+        (passages,) = self._memory.search([query], top=_MAX_PASSAGES)
+        best: dict[tuple[str, str], Source] = {}
+        for passage in passages:
+            best.setdefault((passage.path, passage.part), passage)
+        with MemoryBank.open(self._memory.paths[0], read_only=True) as bank:
+            keeps_origins = bank.header.keeps_origins
+            return [
+                (document, passage)
+                for name, passage in best.items()
+                for document in bank.lookup([name] if keeps_origins else (), () if keeps_origins else name[:1])
+            ]
 
     def _open(self) -> None:
         if self._is_ready:
             return
         self._on_model("loading", None, ())
-        self._memory.open(AskOptions())
-        self._is_ready, self._read_modes = True, self._memory.model.read_modes
+        try:
+            self._memory.open(AskOptions())
+            self._is_ready, self._read_modes = True, self._memory.model.read_modes
+        except MBCError as error:
+            self._on_model("missing", error, ())
+            raise
         self._on_model("ready", None, self._read_modes)
 
     def _unloaded(self) -> None:

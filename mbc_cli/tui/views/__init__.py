@@ -1,6 +1,6 @@
 """The views of the dashboard, one per tab: they draw its state and start jobs."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from threading import Thread
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
@@ -12,13 +12,14 @@ from textual.widgets import Static, TabPane
 
 from mbc_cli.text import sanitise
 from mbc_cli.tui.jobs import start_thread
+from mbc_cli.tui.state import DashboardOptions, DashboardState
+from mbc_cli.tui.widgets.inputs import Confirm
 from mbc_engine.errors import MBCError
 
 if TYPE_CHECKING:
     from textual.timer import Timer
 
     from mbc_cli.tui.app import Dashboard
-    from mbc_cli.tui.state import DashboardOptions, DashboardState
 
 _LABEL_WIDTH: Final = 10  # aligns the values of stacked boxes
 _BROAD: Final = 150  # cells: the width from which two panels of text fit side by side
@@ -32,7 +33,7 @@ class View(TabPane):
     ABOUT: ClassVar[str]
     HELP: ClassVar[str]  # Markdown; shown above the keys
 
-    def __init__(self, key: int, options: "DashboardOptions") -> None:
+    def __init__(self, key: int, options: DashboardOptions) -> None:
         super().__init__(f"{key} {self.TITLE}", id=self.NAME)
         self.options = options
         self._jobs: dict[str, object] = {}
@@ -43,7 +44,7 @@ class View(TabPane):
         return cast("Dashboard", self.app)
 
     @property
-    def state(self) -> "DashboardState":
+    def state(self) -> DashboardState:
         return self.dashboard.state
 
     def draw(self) -> None:
@@ -66,8 +67,20 @@ class View(TabPane):
         # Views are torn down before their timers stop.
         self._delayed[name] = self.set_timer(delay, lambda: self.app.is_running and call())
 
-    def run_job(self, name: str, job: Callable[[], Iterable[Any]], done: Callable[[Any], object]) -> Thread:
-        """Run a job in a thread, replacing one of that name; `done` gets each of its results, or its `MBCError`."""
+    def confirm(self, question: str, yes: str, no: str, do: Callable[[], object]) -> None:
+        """Ask a question, and do something if the answer is yes."""
+
+        def end(is_sure: bool | None) -> None:
+            if is_sure:
+                do()
+
+        self.app.push_screen(Confirm(question, yes, no), end)
+
+    def run_job(self, name: str, job: Callable[[], object], done: Callable[[Any], object]) -> Thread:
+        """Run a job in a thread, replacing one of that name.
+
+        `done` gets its result, or each one if it is an iterator, or its `MBCError`.
+        """
         later = self.app.call_later
         self._jobs[name] = current = object()
 
@@ -77,10 +90,11 @@ class View(TabPane):
 
         def work() -> None:
             try:
-                for result in job():
+                result = job()
+                for each in result if isinstance(result, Iterator) else [result]:
                     if self._jobs[name] is not current:
                         return
-                    later(finish, result)
+                    later(finish, each)
             except MBCError as error:
                 later(finish, error)
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import ClassVar, Final
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -22,15 +22,10 @@ from mbc_cli.tui.views import Facts, View, error_text, no_bank_text
 from mbc_cli.tui.widgets.answer import ChatTurn, Citation, PassagePane
 from mbc_cli.tui.widgets.heat_map import HeatMap
 from mbc_cli.tui.widgets.inputs import QuestionLine
-from mbc_engine.answer import AskOptions
+from mbc_engine.answer import Answer, AskOptions, Source
 from mbc_engine.bank import origin_name
 from mbc_engine.errors import MBCError
 from mbc_engine.text.decoding import storable
-
-if TYPE_CHECKING:
-    from rich.text import Text
-
-    from mbc_engine.answer import Answer, Source
 
 _SOURCE_COUNTS: Final = (1, 2, 3, 5, 10)
 _MAX_TURNS, _MAX_RECENT = 100, 6
@@ -38,8 +33,6 @@ _DEFAULT_MODE: Final = ("default read mode", "")
 
 
 class AskView(View):
-    """Questions and answers."""
-
     NAME, TITLE, ABOUT = "ask", "Ask", "Ask questions; see each answer, its sources and the codes that were read"
     HELP = """
     Up and Down recall earlier questions. Below the input line, choose how many sources are listed and, for a model
@@ -70,6 +63,9 @@ class AskView(View):
         self._model_error: MBCError | None = None
         self._earlier: list[str] = []
         self._recalled, self._typed = 0, ""  # which of these is shown, and what was typed before
+        placeholder = "Ask a question, or follow up on the last one."
+        self._line = QuestionLine(placeholder=placeholder, id="question", highlight_cursor_line=False)
+        self._line.cursor_blink = False  # half of an idle dashboard's work
 
     def compose(self) -> ComposeResult:
         with Horizontal(id="talk"):
@@ -79,19 +75,17 @@ class AskView(View):
                 yield PassagePane(id="passage", classes="panel")
                 with Collapsible(title="Codes read", id="codes"):
                     yield HeatMap(id="read", can_focus=False)
-        placeholder = "Ask a question, or follow up on the last one."
-        yield QuestionLine(placeholder=placeholder, id="question", highlight_cursor_line=False)
+        yield self._line
         with Horizontal(id="options"):
             counts = [(pluralise(number, "source"), number) for number in _SOURCE_COUNTS]
             yield Select(counts, value=AskOptions.sources, allow_blank=False, compact=True, id="number")
             yield Select([_DEFAULT_MODE], allow_blank=False, compact=True, id="how")
 
     def on_mount(self) -> None:
-        self._line.cursor_blink = False  # half of an idle dashboard's work
         turns = self.query_one("#turns", VerticalScroll)
         for question, answer in self.state.transcript:
             turns.mount(ChatTurn(question, answer))
-        self.run_job("history", lambda: [read_questions(question_history(self.options.bank))], self._remember)
+        self.run_job("history", lambda: read_questions(question_history(self.options.bank)), self._remember)
         callbacks = self.show_model, self.show_token, self.show_answer
         self.answer_worker = AnswerWorker(self.options, self.app.call_later, *callbacks)
 
@@ -99,10 +93,6 @@ class AskView(View):
         for number in self._waiting:
             self.answer_worker.cancel(number)
         self.answer_worker.close()
-
-    @property
-    def _line(self) -> QuestionLine:
-        return self.query_one(QuestionLine)
 
     def _remember(self, questions: list[str]) -> None:
         for question in map(sanitise, questions):  # Input draws text as it is
@@ -126,7 +116,7 @@ class AskView(View):
         name = sanitise(self.options.model)
         states = {"loading": f"Loading model {name}…", "ready": f"model {name}", "decoding": "Decoding passages…"}
         model = states.get(self._model_state, "")
-        self.query_one("#question").border_subtitle = Content(model)
+        self._line.border_subtitle = Content(model)
         read = self.state.codes_read
         self.query_one("#codes").display = read is not None and self.screen.has_class("-wide")
         if read is not None:
@@ -179,7 +169,7 @@ class AskView(View):
                 return
 
     @property
-    def _focused_source(self) -> "Source | None":
+    def _focused_source(self) -> Source | None:
         return self.screen.focused.source if isinstance(self.screen.focused, Citation) else None
 
     def action_open(self) -> None:
@@ -249,11 +239,10 @@ class AskView(View):
         if turn := self._waiting.get(number):
             turn.append(piece)
 
-    def show_answer(self, number: int, answer: "Answer | MBCError | None") -> None:
+    def show_answer(self, number: int, answer: Answer | MBCError | None) -> None:
         """Show a question's answer or error; None if it was cancelled."""
         turn = self._waiting.pop(number, None)
         if isinstance(answer, MBCError):
-            self._model_state = "missing" if self._model_state == "loading" else self._model_state
             if turn is not None:
                 turn.fail(answer.message, answer.hint)
         elif answer is not None:
@@ -279,7 +268,7 @@ class AskView(View):
     def _covers_turns(self) -> bool:
         return self.query_one("#aside").has_class("-open") and self.screen.has_class("-narrow")
 
-    def _show_passage(self, source: "Source") -> None:
+    def _show_passage(self, source: Source) -> None:
         self.query_one("#aside").add_class("-open")
         self.query_one(PassagePane).show(source)
         if self._covers_turns and self.screen.focused is not None:
@@ -294,9 +283,7 @@ class AskView(View):
         elif self._model_error is not None:
             about.update(error_text(self._model_error))
         elif state.bank is not None:
-            facts: list[tuple[str, str | Text]] = [
-                ("memory", f"{display_path(self.options.bank)}: {content_summary(state.bank.totals)}")
-            ]
+            facts = [("memory", f"{display_path(self.options.bank)}: {content_summary(state.bank.totals)}")]
             if not self.query(ChatTurn):
                 recent = ("read last", [*map(display_path, state.ingest.sources)]), ("asked last ↑", self._earlier)
                 for label, lines in recent:

@@ -43,8 +43,6 @@ _BOOK: Final = Binding.Group("Codebook", compact=True)
 
 
 class CodesView(View):
-    """The codes and the chunks that have them."""
-
     NAME, TITLE = "codes", "Codes"
     ABOUT = "Heat maps of the codebooks: how often each code is used, and what its chunks say"
     HELP = f"""
@@ -75,6 +73,7 @@ class CodesView(View):
         self._has_users = True  # the codes shown are those of the bank's documents
         self._documents: dict[object, StoredDocument] = {}  # of the chunks listed
         self._marked: tuple[str, NDArray[Any]] | None = None  # a document, and how often it has each code
+        self._maps = self._books, self._heat = HeatMap(id="books"), HeatMap(id="heat")
 
     def compose(self) -> ComposeResult:
         yield Tabs(*(Tab(title, id=layer) for layer, title in _LAYERS.items()), id="layer")
@@ -83,8 +82,7 @@ class CodesView(View):
         with Vertical(id="map"):
             with Horizontal():
                 with Vertical():
-                    yield HeatMap(id="books")
-                    yield HeatMap(id="heat")
+                    yield from self._maps
                     yield Static(id="code")
                 yield Chart("Usage by rank", id="ranks")
             with Vertical(id="users", classes="panel"):
@@ -92,8 +90,8 @@ class CodesView(View):
                 yield RowTable([Column("document", _NAME_WIDTH), Column("text", is_text=True)])
 
     def on_mount(self) -> None:
-        for name in ("#books", "#heat"):
-            self.watch(self.query_one(name), "cursor", self._draw_soon, init=False)
+        for shown in self._maps:
+            self.watch(shown, "cursor", self._draw_soon, init=False)
 
     @property
     def _layer(self) -> str:
@@ -104,7 +102,7 @@ class CodesView(View):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         can = {
-            "book": self.query_one("#books").display,
+            "book": self._books.display,
             "document": bool(self._documents),
             "unmark": self._marked is not None,
         }
@@ -114,19 +112,17 @@ class CodesView(View):
         self.query_one("#layer", Tabs).active = layer
 
     def action_book(self, by: int) -> None:
-        books = self.query_one("#books", HeatMap)
-        books.go(books.cursor + by)
+        self._books.go(self._books.cursor + by)
 
     def action_descend(self) -> None:
-        if self.query_one("#books").has_focus:
-            self.query_one("#heat").focus()
+        if self._books.has_focus:
+            self._heat.focus()
         else:
             self._look_up()
             self.query_one(RowTable).focus()
 
     def action_document(self) -> None:
-        document = self._documents[self.query_one(RowTable).key]
-        self.dashboard.show_document(document.name)
+        self.dashboard.show_document(self._documents[self.query_one(RowTable).key].name)
 
     def action_unmark(self) -> None:
         self._marked = None
@@ -141,10 +137,9 @@ class CodesView(View):
         self._selected_code = 0, 0, number
         self.action_layer("bank")
         self.draw()
-        self.query_one("#books", HeatMap).go(0)
-        heat = self.query_one("#heat", HeatMap)
-        heat.go(number)
-        heat.focus()
+        self._books.go(0)
+        self._heat.go(number)
+        self._heat.focus()
 
     def draw(self) -> None:
         state, layer = self.state, self._layer
@@ -160,7 +155,7 @@ class CodesView(View):
         level, position = divmod(self._draw_books(usage, layer), usage.shape[1])
         read = state.codes_read
         own_read = read[level, position] if read is not None and read.shape == usage.shape else None
-        heat, values = self.query_one("#heat", HeatMap), usage[level, position]
+        heat, values = self._heat, usage[level, position]
         marks = [] if own_read is None or layer == "question" else most_read(own_read)
         marked, own_marked = "last question", None
         if self._marked is not None and self._marked[1].shape == usage.shape and layer == "bank":
@@ -181,8 +176,7 @@ class CodesView(View):
         self._look_up_soon((level, position, heat.cursor), layer)
 
     def _draw_books(self, usage: NDArray[Any], layer: str) -> int:
-        levels, positions, _ = usage.shape
-        books = self.query_one("#books", HeatMap)
+        books, (levels, positions, _) = self._books, usage.shape
         if books.display != (levels * positions > 1):
             books.display = levels * positions > 1
         if books.display:
@@ -202,14 +196,13 @@ class CodesView(View):
         if self._layer != "question" or (read := self.state.codes_read) is None:
             return
         # If nothing was read from this codebook, go to the most-read one; likewise for codes.
-        books, heat = self.query_one("#books", HeatMap), self.query_one("#heat", HeatMap)
-        amounts, book = read.sum(-1).ravel(), books.cursor if books.display else 0
+        amounts, book = read.sum(-1).ravel(), self._books.cursor if self._books.display else 0
         if not amounts[book]:
             book = int(amounts.argmax())
-            books.go(book)
+            self._books.go(book)
         codes = read.reshape(len(amounts), -1)[book]
-        if not codes[heat.cursor]:
-            heat.go(int(codes.argmax()))
+        if not codes[self._heat.cursor]:
+            self._heat.go(int(codes.argmax()))
 
     def _look_up_soon(self, code: tuple[int, int, int], layer: str) -> None:
         """Look up the chunks of the code at the cursor once it rests there, and again when its usage changes."""
@@ -235,7 +228,7 @@ class CodesView(View):
         self._is_refreshing = False
         if (code := self._selected_code) is not None and self._has_users:
             job = partial(explain_codes, self.options.bank, [code], _MAX_CHUNKS)
-            self.run_job("users", lambda: [job()], partial(self._show_users, code))
+            self.run_job("users", job, partial(self._show_users, code))
 
     def _show_users(self, code: tuple[int, int, int], uses: list[CodeUse] | MBCError) -> None:
         if code != self._selected_code or not self._has_users:
@@ -299,8 +292,8 @@ def _empty_message(state: DashboardState, layer: str) -> Text:
     if layer == "training" and state.run is None:
         return message_text("No training run is selected.", "Start or choose one in Train (6).")
     if layer == "training" and state.run is not None:
-        name = state.run.folder.name
-        return message_text(f"The run {name} has no codes yet.", "Codes appear once its documents are quantised.")
+        why = f"The run {state.run.folder.name} has no codes yet."
+        return message_text(why, "Codes appear once its documents are quantised.")
     if state.bank_error is not None:
         return no_bank_text(state.bank_error)
     return message_text("The bank is empty.", "Add documents in Ingest (3).") if state.bank else Text("…")

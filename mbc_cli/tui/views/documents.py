@@ -20,7 +20,6 @@ from mbc_cli.tui.state import BankSnapshot, DashboardOptions
 from mbc_cli.tui.views import Facts, View, box, error_text, no_bank_text
 from mbc_cli.tui.views.ask import AskView
 from mbc_cli.tui.widgets.answer import PassagePane
-from mbc_cli.tui.widgets.inputs import Confirm
 from mbc_cli.tui.widgets.table import Column, RowTable
 from mbc_engine.answer import Source
 from mbc_engine.bank import CodeShape, StoredDocument
@@ -38,12 +37,11 @@ _FIRST_ROWS, _MAX_ROWS, _MAX_ORIGINS = 1000, 200_000, 3
 # Seconds without typing before a search, and without moving before reading a document.
 _SEARCH_DELAY, _READ_DELAY = 0.2, 0.1
 _MIN_INTERVAL, _MAX_SHARE = 0.5, 0.1  # seconds between two searches of a changing bank, and their share of the time
+_PLACEHOLDER: Final = "Part of a path, or a date; Enter searches the contents"
 _CLOSING_SECONDS: Final = 0.5  # that closing waits for a change to the bank
 
 
 class DocumentsView(View):
-    """All documents, and the one under the cursor."""
-
     NAME, TITLE, ABOUT = "documents", "Documents", "Find documents, inspect their codes, remove and restore them"
     HELP = """
     Space marks a document. `x` removes the marked ones, or the one at the cursor; `u` restores them. The files are not
@@ -81,15 +79,17 @@ class DocumentsView(View):
         self._read: tuple[StoredDocument, CodeShape] | None = None  # the one shown, with its codes
         self._undo_stack: list[RemovedDocuments] = []
         self._changes: list[Thread] = []
+        self._table = RowTable(_COLUMNS, can_mark=True, id="rows")
+        self._input = Input(placeholder=_PLACEHOLDER, compact=True, id="text")
 
     def compose(self) -> ComposeResult:
         with Horizontal(classes="search"):
-            yield Input(placeholder="Part of a path, or a date; Enter searches the contents", compact=True, id="text")
+            yield self._input
             yield Static(id="count", markup=False)
         yield Static(id="trouble", markup=False)
         with Container(id="both"):
             with box("Documents", id="found"):
-                yield RowTable(_COLUMNS, can_mark=True, id="rows")
+                yield self._table
             with box("Document", id="document"):
                 yield Facts()
                 yield PassagePane(id="content")
@@ -116,23 +116,20 @@ class DocumentsView(View):
         if self.screen.focused is None:
             self.take_focus()  # what had it may be hidden now
 
-    @property
-    def _table(self) -> RowTable:
-        return self.query_one("#rows", RowTable)
-
     @on(Input.Changed, "#text")
     def _search_typed(self) -> None:
-        self._passages = {}
+        self._passages, self._is_searching = {}, True
         self._limit = _FIRST_ROWS if self._order is None else _MAX_ROWS
         self.debounce("search", _SEARCH_DELAY, self._search_now)
 
     @on(Input.Submitted, "#text")
     def _submit(self) -> None:
         self._table.focus()
+        self._is_searching = True
         self.debounce("search", _READ_DELAY, self._search_contents)
 
     def action_search(self) -> None:
-        self.query_one("#text").focus()
+        self._input.focus()
 
     def action_leave(self) -> None:
         if not (self._table.has_focus or self.query_one("#trouble").has_focus):
@@ -140,24 +137,21 @@ class DocumentsView(View):
         elif self._table.marked:
             self._table.marked = frozenset()
         else:
-            self.query_one("#text", Input).value = ""
+            self._input.value = ""
 
     def action_remove(self) -> None:
         marked = tuple(self._documents[key] for key, _ in self._table.rows if key in self._table.marked)
         documents = marked or (() if self._current is None else (self._current,))
 
-        def remove(is_sure: bool | None) -> None:
-            if is_sure:
-                job = partial(remove_documents, self.options.bank, documents)
-                self._change(job, partial(self._end_removal, documents))
-
-        what = display_path(documents[0].name) if len(documents) == 1 else pluralise(len(documents), "document")
-        question = f"Remove {what} from the bank? No file is deleted, and u restores what was removed."
-        self.app.push_screen(Confirm(question, "Remove", "Keep"), remove)
+        question = f"Remove {_named(documents)} from the bank? No file is deleted, and u restores what was removed."
+        job = partial(remove_documents, self.options.bank, documents)
+        end = partial(self._end_removal, documents)
+        self.confirm(question, "Remove", "Keep", partial(self._change, job, end))
 
     def action_undo(self) -> None:
         removed = self._undo_stack.pop()
-        self._change(lambda: restore_documents(self.options.bank, removed), partial(self._end_undo, removed))
+        job = partial(restore_documents, self.options.bank, removed)
+        self._change(job, partial(self._end_undo, removed), lambda: self._undo_stack.append(removed))
 
     def action_open_file(self) -> None:
         if (document := self._current) is not None and document.origin.source:
@@ -174,7 +168,7 @@ class DocumentsView(View):
 
     def show_only(self, name: str) -> None:
         """Show only the document with this path and part, or this digest."""
-        self._only, self.query_one("#text", Input).value = name, sanitise(name)  # Input draws text as it is
+        self._only, self._input.value = name, sanitise(name)  # Input draws text as it is
         self._search_typed()  # two names may look alike
         self._table.focus()
 
@@ -182,15 +176,15 @@ class DocumentsView(View):
         column = 0 if self._order is None else self._order + 1
         self._order = column if column < len(_COLUMNS) else None
         self._show_rows()
-        if self._has_more and self._order is not None:
+        if self._order is not None:
             self._read_all()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        is_typing = self.query_one("#text").has_focus  # then letters are text, not keys
+        is_typing = self._input.has_focus  # then letters are text, not keys
         has_rows = bool(self._table.rows) and not is_typing and not self.has_class("-trouble")
         can = {
             "take_focus": is_typing,
-            "leave": not self._table.has_focus or bool(self._table.marked or self.query_one("#text", Input).value),
+            "leave": not self._table.has_focus or bool(self._table.marked or self._input.value),
             "undo": bool(self._undo_stack) and not is_typing,
             **dict.fromkeys(("remove", "sort", "copy"), has_rows),
             "map": has_rows and self._read is not None,
@@ -205,11 +199,11 @@ class DocumentsView(View):
 
     def _read_on(self, cursor: int) -> None:
         """At the end of the first rows, find the rest."""
-        if self._has_more and cursor == self._table.cells - 1:
+        if cursor == self._table.cells - 1:
             self._read_all()
 
     def _read_all(self) -> None:
-        if self._limit != _MAX_ROWS:
+        if self._has_more and self._limit != _MAX_ROWS:
             self._limit = _MAX_ROWS
             self.query_one("#count", Static).update("reading all…")
             self._search_now()
@@ -257,22 +251,13 @@ class DocumentsView(View):
             self._read_soon()
 
     def _search_if_stale(self) -> None:
-        """Search again because the bank has changed, but limit the share of time this takes."""
-        if self._is_stale:
+        """Search again if the bank has changed, but limit the share of time this takes; keep what contents gave."""
+        if self.state.bank is not self._seen and not (self._is_searching or self._passages):
             delay = max(_READ_DELAY, self._throttle.seconds_left(time.monotonic()))
-            self.debounce("refresh", delay, self._refresh)
-
-    def _refresh(self) -> None:
-        if self._is_stale:  # otherwise another search has begun meanwhile
-            self._search_now()
-
-    @property
-    def _is_stale(self) -> bool:
-        """Whether the bank has changed since the last search; what a content search found stays."""
-        return self.state.bank is not self._seen and not (self._is_searching or self._passages)
+            self.debounce("search", delay, self._search_now)
 
     def _search_now(self) -> None:
-        typed = self.query_one("#text", Input).value.strip()
+        typed = self._input.value.strip()
         self._seen, self._is_searching, self._began = self.state.bank, True, time.monotonic()
         is_exact = bool(self._only) and typed == sanitise(self._only).strip()
         text = self._only if is_exact else typed
@@ -281,13 +266,12 @@ class DocumentsView(View):
 
     def _search_contents(self) -> None:
         """Search the documents' contents; typing afterwards searches names again."""
-        if not (query := self.query_one("#text", Input).value.strip()):
+        if not (query := self._input.value.strip()):
             self._search_now()
             return
         worker = self.dashboard.query_one(AskView).answer_worker
-        self._is_searching = True
         self.query_one("#count", Static).update("searching…")
-        self.run_job("search", lambda: [worker.search(query)], self._show_passages)
+        self.run_job("search", partial(worker.search, query), self._show_passages)
 
     def _show_passages(self, hits: list[tuple[StoredDocument, Source]] | MBCError) -> None:
         self._is_searching = False
@@ -309,7 +293,7 @@ class DocumentsView(View):
     def _read_now(self) -> None:
         if (document := self._current) is not None:
             job = partial(read_document, self.options.bank, document)
-            self.run_job("read", lambda: [job()], partial(self._show_document, document))
+            self.run_job("read", job, partial(self._show_document, document))
         else:
             self._show_read(None)
             self.query_one(Facts).show([])
@@ -333,13 +317,19 @@ class DocumentsView(View):
         self._read = read
         self.query_one(PassagePane).display = read is not None
 
-    def _change(self, change: Callable[[], object], done: Callable[[Any], None]) -> None:
-        self._changes.append(self.run_job(f"change {len(self._changes)}", lambda: [change()], done))
+    def _change(
+        self, change: Callable[[], object], done: Callable[[Any], object], failed: Callable[[], object] = lambda: None
+    ) -> None:
+        def end(result: object) -> None:
+            if isinstance(result, MBCError):
+                failed()
+                self.notify(error_text(result).plain, severity="error", markup=False)
+            else:
+                done(result)
 
-    def _end_removal(self, documents: tuple[StoredDocument, ...], removed: RemovedDocuments | MBCError) -> None:
-        if isinstance(removed, MBCError):
-            self.notify(error_text(removed).plain, severity="error", markup=False)
-            return
+        self._changes.append(self.run_job(f"change {len(self._changes)}", change, end))
+
+    def _end_removal(self, documents: Sequence[StoredDocument], removed: RemovedDocuments) -> None:
         if self._passages:
             self._list_best([document for document in self._documents.values() if document not in documents])
         else:
@@ -349,18 +339,10 @@ class DocumentsView(View):
             return
         self._undo_stack.append(removed)
         self._table.marked = frozenset()
-        what = display_path(documents[0].name) if len(documents) == 1 else pluralise(len(documents), "document")
-        self.notify(f"Removed {what}. Press u to undo.", markup=False)
+        self.notify(f"Removed {_named(documents)}. Press u to undo.", markup=False)
 
-    def _end_undo(self, removed: RemovedDocuments, restored: int | MBCError) -> None:
-        if isinstance(restored, MBCError):
-            self._undo_stack.append(removed)
-            self.notify(error_text(restored).plain, severity="error", markup=False)
-            return
-        if self._passages:
-            self._search_contents()
-        else:
-            self._search_now()
+    def _end_undo(self, removed: RemovedDocuments, restored: int) -> None:
+        (self._search_contents if self._passages else self._search_now)()
         count = sum(max(1, len(document.origins)) for document in removed.documents)
         left = f"; {count - restored:,} had been ingested again" if restored < count else ""
         self.notify(f"Restored {pluralise(restored, 'document')}{left}.", markup=False)
@@ -380,6 +362,10 @@ class DocumentsView(View):
         self.set_class(is_shown, "-trouble")
         if hidden.has_focus_within:
             self.take_focus()
+
+
+def _named(documents: Sequence[StoredDocument]) -> str:
+    return display_path(documents[0].name) if len(documents) == 1 else pluralise(len(documents), "document")
 
 
 def _key(document: StoredDocument) -> Hashable:
@@ -409,10 +395,5 @@ def _facts(document: StoredDocument, shape: CodeShape) -> list[tuple[str, str | 
     text_bytes = sum(len(text.payload) for text in texts)
     text = f", text {format_size(text_bytes)}" if text_bytes else ""
     original = "" if document.size is None else f"; original {format_size(document.size)}"
-    facts.append(
-        (
-            "stored",
-            f"{pluralise(document.chunks, 'chunk')}: codes {format_size(shape.bytes_of(document.chunks))}{text}{original}",
-        )
-    )
-    return facts
+    codes = f"codes {format_size(shape.bytes_of(document.chunks))}"
+    return [*facts, ("stored", f"{pluralise(document.chunks, 'chunk')}: {codes}{text}{original}")]

@@ -19,7 +19,7 @@ from mbc_cli.text import display_path, format_duration, format_size, format_time
 from mbc_cli.tui.jobs import ChildProcess
 from mbc_cli.tui.state import DashboardOptions, DashboardState
 from mbc_cli.tui.views import Facts, View, box
-from mbc_cli.tui.widgets.inputs import Confirm, FolderTree, Form, PlainCheckbox, existing_path
+from mbc_cli.tui.widgets.inputs import FolderTree, Form, PlainCheckbox, existing_path
 from mbc_cli.tui.widgets.table import Column, RowTable, shorten
 from mbc_engine.bank import BankTotals
 from mbc_engine.runs.ingests import IngestHistory
@@ -35,8 +35,6 @@ _TITLE_WIDTH, _MAX_REASONS, _MAX_NAMES = 30, 3, 60
 
 
 class IngestView(View):
-    """A tree to choose from, and the bank's ingest, whoever started it."""
-
     NAME, TITLE, ABOUT = "ingest", "Ingest", "Ingest files and folders, and follow the progress"
     HELP = """
     `i` ingests the file or folder under the cursor. **watch** keeps watching and ingests changes until cancelled.
@@ -148,10 +146,10 @@ class IngestView(View):
     def action_cancel(self) -> None:
         if self._stops == 0:
             question = "Stop? Everything ingested so far is kept; ingest the same folder to continue."
-            self.app.push_screen(Confirm(question, "Stop", "Continue"), self._stop)
+            self.confirm(question, "Stop", "Continue", self._stop)
         else:
             question = "Still stopping. End it now? Only what has been saved is kept."
-            self.app.push_screen(Confirm(question, "End now", "Wait"), self._stop)
+            self.confirm(question, "End now", "Wait", self._stop)
 
     def action_go_to(self) -> None:
         def open_path(typed: dict[str, str]) -> str:
@@ -186,8 +184,8 @@ class IngestView(View):
             self._error, self._ended = error, time.time()
         self.dashboard.request_redraw()
 
-    def _stop(self, is_sure: bool | None) -> None:
-        if is_sure and self._child is not None:
+    def _stop(self) -> None:
+        if self._child is not None:
             self._stops += 1
             self._child.interrupt()
             self.draw()
@@ -239,14 +237,9 @@ class IngestView(View):
         panel = self.query_one("#skipped")
         panel.display = ingest.skips > 0
         self.set_class(ingest.skips > 0 and not self.state.is_ingesting, "-skipped")
-        if not ingest.skips:
-            return
-        first = ingest.skips - len(ingest.skipped)
+        skipped = enumerate(ingest.skipped, ingest.skips - len(ingest.skipped))
         self.query_one(RowTable).show(
-            [
-                (number, (self._shown_name(skip.source), skip.reason))
-                for number, skip in enumerate(ingest.skipped, first)
-            ]
+            [(number, (self._shown_name(skip.source), skip.reason)) for number, skip in skipped]
         )
         panel.border_title = f"Skipped {ingest.skips:,}"
         reasons = Counter(skip.reason for skip in ingest.skipped).most_common(_MAX_REASONS)

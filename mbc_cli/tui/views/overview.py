@@ -28,8 +28,6 @@ _COLUMNS: Final = (
 
 
 class OverviewView(View):
-    """What the bank holds and what is running."""
-
     NAME, TITLE, ABOUT = "overview", "Overview", "The bank at a glance: contents, size and growth"
     HELP = "What the bank holds, its size and growth, and what is running, here or in other processes."
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -131,6 +129,6 @@ def _training_line(run: FollowedRun | None) -> str:
     if run is None:
         return "none yet; start one in Train"
     history, state = run.history, run.state
-    is_moving = state == "training" and history.seconds_left is not None
-    left = f", {format_time_left(history.seconds_left or 0)} left" if is_moving else ""
+    seconds = history.seconds_left if state == "training" else None
+    left = "" if seconds is None else f", {format_time_left(seconds)} left"
     return f"{run.folder.name} is {state}: step {history.step:,} of {history.total_steps:,}{left}"

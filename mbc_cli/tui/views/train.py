@@ -22,20 +22,13 @@ from mbc_cli.tui.jobs import ChildProcess
 from mbc_cli.tui.state import DashboardOptions
 from mbc_cli.tui.views import Facts, View, box
 from mbc_cli.tui.widgets.chart import RunPlots
-from mbc_cli.tui.widgets.inputs import Confirm, Form
+from mbc_cli.tui.widgets.inputs import Form
 from mbc_cli.tui.widgets.table import shorten
 from mbc_engine.runs.training_runs import FollowedRun, request_stop
 
 # In addition to `RunState`: a process was started but is not training yet.
 STARTING: Final = "starting"
-_SIGNS: Final = {
-    STARTING: "◌",
-    "preparing": "◌",
-    "training": "▶",
-    "stopped": "■",
-    "finished": "✓",
-    "interrupted": "✗",
-}
+_SIGNS: Final = {STARTING: "◌", "preparing": "◌", "training": "▶", "stopped": "■", "finished": "✓", "interrupted": "✗"}
 # Marks of the current run, and of the one it is compared with.
 _CURRENT, _OTHER = "●", "+"
 _VALUE_WIDTH: Final = 24  # cells beside the labels
@@ -49,8 +42,6 @@ _FIELDS: Final = {
 
 
 class TrainView(View):
-    """A training run, the list of all runs, and the keys that control them."""
-
     NAME, TITLE, ABOUT = "train", "Train", "Follow training runs live and compare two; start and stop them"
     HELP = """
     Lines are from training, points from validation. `│` marks where codes start being learned, `▴` where unused
@@ -126,9 +117,7 @@ class TrainView(View):
         assert self.state.run is not None, "there is a training at work"
         run = self.state.run.folder
 
-        def stop(is_sure: bool | None) -> None:
-            if not is_sure:
-                return
+        def stop() -> None:
             try:
                 request_stop(run)
                 self._stopping.add(run)
@@ -136,8 +125,7 @@ class TrainView(View):
                 self._notify_error(run, f"Could not write the request: {error}")
             self.dashboard.request_redraw()
 
-        question = f"Stop {run.name} after the current step? You can resume it later."
-        self.app.push_screen(Confirm(question, "Stop", "Keep training"), stop)
+        self.confirm(f"Stop {run.name} after the current step? You can resume it later.", "Stop", "Keep training", stop)
 
     def action_resume(self) -> None:
         if self.state.run is not None:
@@ -163,10 +151,10 @@ class TrainView(View):
         self._pick("Show a run…", self._show_run)
 
     def _pick(self, placeholder: str, done: Callable[[Path], object]) -> None:
-        runs = [(folder, line) for folder, line in self._lines().items() if folder != self.state.run_folder]
         commands = [
             (escape(sanitise(folder.name)), partial(done, folder), line.plain.split("\n")[1].strip())
-            for folder, line in runs
+            for folder, line in self._lines().items()
+            if folder != self.state.run_folder
         ]
         self.app.search_commands(commands, placeholder)
 
@@ -274,18 +262,17 @@ class TrainView(View):
             shown.highlighted = keys.index(here) if here in lines else 0
 
     def _draw_facts(self, run: FollowedRun | None) -> None:
-        bar = self.query_one(ProgressBar)
-        cached = None if run is None or run.history.started else run.history.cached
-        bar.display = run is not None and (
-            run.history.total_steps > 0 or self._state_of(run) in (STARTING, "preparing")
-        )
-        facts = [("", "No training run yet. Press n to start one.")]
-        if run is not None:
-            if cached is not None and cached.total:
-                bar.update(total=cached.total, progress=cached.done)
+        bar, facts = self.query_one(ProgressBar), [("", "No training run yet. Press n to start one.")]
+        if run is None:
+            bar.display = False
+        else:
+            history, state = run.history, self._state_of(run)
+            bar.display = history.total_steps > 0 or state in (STARTING, "preparing")
+            if history.started is None and history.cached is not None and history.cached.total:
+                bar.update(total=history.cached.total, progress=history.cached.done)
             else:
-                bar.update(total=run.history.total_steps or None, progress=run.history.step)
-            facts = _run_facts(run, self._state_of(run), self._note(run), self.state.other)
+                bar.update(total=history.total_steps or None, progress=history.step)
+            facts = _run_facts(run, state, self._note(run), self.state.other)
         self.query_one("#facts", Facts).show(facts)
         brief = "  ".join(f"{'' if label in ('run', 'state') else label} {value}".strip() for label, value in facts)
         self.query_one("#brief", Static).update(Text(brief), layout=False)

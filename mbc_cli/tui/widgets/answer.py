@@ -1,7 +1,7 @@
 """A question with its answer so far, its sources, and the passage of one of them."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import ClassVar, Final
 
 import numpy as np
 from rich.text import Text
@@ -11,21 +11,9 @@ from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.widgets import Collapsible, Static
 
-from mbc_cli.render.answer import (
-    answer_lines,
-    answer_note,
-    asked_line,
-    confidence_line,
-    file_state_note,
-    item_sources,
-    more_note,
-    source_line,
-    timing_summary,
-)
+from mbc_cli.render import answer as rendering
 from mbc_cli.text import pluralise, sanitise
-
-if TYPE_CHECKING:
-    from mbc_engine.answer import Answer, Source
+from mbc_engine.answer import Answer, Source
 
 _BAR_WIDTH: Final = 8
 _MAX_FIRST_SENTENCE, _MAX_SENTENCE = 300, 150  # characters of the first source's sentence, and of the others'
@@ -39,10 +27,11 @@ class ChatTurn(Vertical):
     def __init__(self, question: str, text: str = "") -> None:
         super().__init__()
         self._question, self._text = question, text
+        self._answer = Static(Text(sanitise(text)), classes="answer" if text else "answer waiting")
 
     def compose(self) -> ComposeResult:
         yield Static(Text("? " + "\n  ".join(map(sanitise, self._question.splitlines()))), classes="question")
-        yield Static(Text(sanitise(self._text)), classes="answer" if self._text else "answer waiting")
+        yield self._answer
 
     def on_resize(self) -> None:
         if self.parent is not None and self.parent.children[-1] is self:
@@ -57,32 +46,28 @@ class ChatTurn(Vertical):
         self._answer.remove_class("waiting")
         self._answer.update(Text(sanitise(self._text)))
 
-    def show(self, answer: "Answer") -> None:
-        is_found, confidence = answer.text is not None, confidence_line(answer)
-        text = "\n".join(map(sanitise, answer_lines(answer)))
+    def show(self, answer: Answer) -> None:
+        is_found, confidence = answer.text is not None, rendering.confidence_line(answer)
+        text = "\n".join(map(sanitise, rendering.answer_lines(answer)))
         self._answer.set_class(not text, "waiting")
         self._answer.set_class(not is_found, "-missing")
         self._answer.set_class(answer.tentative, "-perhaps")
         self._answer.update(Text(text or "(no answer)"))
         if answer.asked is not None:
-            self.mount(Static(asked_line(answer.asked), classes="spent"), before=self._answer)
-        below: list[Static | Collapsible] = []
-        if note := answer_note(answer):
-            below.append(Static(Content.assemble((note, "$text-warning"))))
-        if confidence:
-            is_certain = answer.confidence is not None and answer.confidence.label in _CERTAIN
-            colour = "$text-success" if is_certain else "$text-warning"
-            below.append(Static(Content.assemble((sanitise(confidence.plain), colour))))
-        if note := more_note(answer):
-            below.append(Static(Text(note), classes="spent"))
+            self.mount(Static(rendering.asked_line(answer.asked), classes="spent"), before=self._answer)
+        is_certain = answer.confidence is not None and answer.confidence.label in _CERTAIN
         read = 0 if answer.codes is None else int(np.count_nonzero(answer.codes))
-        spent = timing_summary(answer) + (f" · {pluralise(read, 'code')} read" if read else "")
-        below.append(Static(Text(spent), classes="spent"))
-        if sources := item_sources(answer) or answer.sources:
+        notes = (
+            (rendering.answer_note(answer), "-perhaps"),
+            (confidence and sanitise(confidence.plain), "-certain" if is_certain else "-perhaps"),
+            (rendering.more_note(answer), "spent"),
+            (rendering.timing_summary(answer) + (f" · {pluralise(read, 'code')} read" if read else ""), "spent"),
+        )
+        self.mount(*(Static(Text(note), classes=kind) for note, kind in notes if note))
+        if sources := rendering.item_sources(answer) or answer.sources:
             heading = pluralise(len(sources), "source" if is_found else "closest passage")
             citations = (Citation(number, source) for number, source in enumerate(sources, 1))
-            below.append(Collapsible(*citations, title=heading, collapsed=False))
-        self.mount(*below)
+            self.mount(Collapsible(*citations, title=heading, collapsed=False))
 
     def fail(self, message: str, hint: str | None) -> None:
         self._answer.remove_class("waiting")
@@ -99,14 +84,10 @@ class ChatTurn(Vertical):
         for sources in self.query(Collapsible):
             sources.collapsed = is_folded
 
-    @property
-    def _answer(self) -> Static:
-        return self.query_one(".answer", Static)
 
-
-def _place(source: "Source") -> Content:
+def _place(source: Source) -> Content:
     """Where a source is, its path in the theme's colour."""
-    line = source_line("", source)
+    line = rendering.source_line("", source)
     return Content.from_rich_text(line).stylize("$text-primary", 0, line.spans[0].end)
 
 
@@ -124,8 +105,8 @@ class Citation(Vertical, can_focus=True):
         Binding("down,j", "app.focus_next", "Down", show=False),
     ]
 
-    def __init__(self, number: int, source: "Source") -> None:
-        longest, state = _MAX_FIRST_SENTENCE if number == 1 else _MAX_SENTENCE, file_state_note(source)
+    def __init__(self, number: int, source: Source) -> None:
+        longest, state = _MAX_FIRST_SENTENCE if number == 1 else _MAX_SENTENCE, rendering.file_state_note(source)
         share = (f"{bar(source.share, _BAR_WIDTH):<{_BAR_WIDTH}}", "$primary")
         super().__init__(
             Static(Content.assemble(f"{number}. ", share, " ", _place(source))),
@@ -142,15 +123,14 @@ class PassagePane(VerticalScroll, can_focus=True):
         yield Static(classes="heading")
         yield Static(classes="passage")
 
-    def show(self, source: "Source", *, is_document: bool = False) -> None:
+    def show(self, source: Source, *, is_document: bool = False) -> None:
         """Show a passage, or a whole document, which needs no heading."""
-        state, passage = file_state_note(source), passage_text(source)
+        state, passage = rendering.file_state_note(source), passage_text(source)
         self.border_title = Content(sanitise(Path(source.path).name))
         heading = self.query_one(".heading", Static)
         heading.display = not is_document
-        heading.update(
-            Content.assemble(_place(source), "\n", (f"{'! ' if state else ''}{_text_from(source, state)}", "i"))
-        )
+        note = f"{'! ' if state else ''}{_text_from(source, state)}"
+        heading.update(Content.assemble(_place(source), "\n", (note, "i")))
         self.query_one(".passage", Static).update(passage)
         self.scroll_home(animate=False)
         for span in passage.spans:
@@ -164,7 +144,7 @@ class PassagePane(VerticalScroll, can_focus=True):
         self.scroll_to(y=top + min(first - 1, (first + last - height) // 2), animate=False)
 
 
-def passage_text(source: "Source") -> Text:
+def passage_text(source: Source) -> Text:
     """The passage of a source, sanitised line by line, its sentence underlined."""
     if not source.passage:
         return Text("The text is no longer available.", "dim")
@@ -176,7 +156,7 @@ def passage_text(source: "Source") -> Text:
     return Text.assemble(before, (sentence, "bold underline"), after)
 
 
-def _text_from(source: "Source", state: str | None) -> str:
+def _text_from(source: Source, state: str | None) -> str:
     if source.text_from == "file":
         return "from the file"
     if source.text_from == "bank":

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import count
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,9 +17,6 @@ from textual_plotext import PlotextPlot
 
 from mbc_cli.text import sanitise
 from mbc_engine.runs.training_runs import FollowedRun, RunHistory
-
-if TYPE_CHECKING:
-    from textual.timer import Timer
 
 Floats = NDArray[np.float64]
 _TICK_COLUMNS, _TICK_ROWS = 8, 2  # cells between two labels of an axis
@@ -259,7 +256,7 @@ class RunPlots(VerticalScroll):
         self._charts = [(metric, Chart(metric.title, id=metric.name)) for metric in METRICS]
         self._runs: tuple[FollowedRun | None, FollowedRun | None] = (None, None)
         self._drawn: object = None
-        self._timer: Timer | None = None  # until the plots are drawn again
+        self._is_waiting = False  # until the plots are drawn again
 
     def compose(self) -> ComposeResult:
         yield from (chart for _, chart in self._charts)
@@ -271,15 +268,16 @@ class RunPlots(VerticalScroll):
         if any(shown is not None and shown.is_behind for shown in self._runs):
             return
         drawn = (run and _progress(run), other and _progress(other))
-        if drawn == self._drawn or (is_growing and self._timer is not None):
+        if drawn == self._drawn or (is_growing and self._is_waiting):
             return
         self._drawn = drawn
         for metric, chart in self._charts:
             _draw(chart, metric, run, other)
-        self._timer = self.set_timer(_INTERVAL, self._show_later)
+        self._is_waiting = True
+        self.set_timer(_INTERVAL, self._show_later)
 
     def _show_later(self) -> None:
-        self._timer = None
+        self._is_waiting = False
         self.show(*self._runs)
 
     def turn(self, by: int) -> None:

@@ -59,9 +59,8 @@ class HeatMap(CellView):
     }
     BINDINGS: ClassVar[list[BindingType]] = [Binding("m", "next_mark", "Next marked", show=False)]
 
-    def __init__(self, title: str = "", *, id: str | None = None, can_focus: bool = True) -> None:
+    def __init__(self, *, id: str | None = None, can_focus: bool = True) -> None:
         super().__init__(id=id, classes="panel")
-        self.border_title = Content(title)
         self.can_focus = can_focus
         self._starts: list[float] = []
         self._levels: list[int] = []
@@ -83,12 +82,12 @@ class HeatMap(CellView):
             return
         is_other_size = len(values) != self.cells or row != self._row
         self._starts, self._levels, self._marks, self._marked, self._row = new
-        self._show_legend()
         if is_other_size:
             self.cells = len(values)
             self.cursor = min(self.cursor, max(0, self.cells - 1))
             self.on_resize()
-        self.refresh(layout=is_other_size)
+            self.refresh(layout=True)
+        self._show_legend()
 
     def action_move(self, x: int, y: int) -> None:
         self.go(self.cursor + x + y * self.columns)  # wraps at the end of a row
@@ -111,9 +110,8 @@ class HeatMap(CellView):
     def on_resize(self) -> None:
         rows = self._lay_out(self.content_region.width)
         self.virtual_size = Size(self._left + self._pitch * self.columns, rows)
-        self.border_subtitle = Content.from_rich_text(self._legend())
         self.watch_cursor()
-        self.refresh()
+        self._show_legend()
 
     def _lay_out(self, width: int) -> int:
         """Choose the number of cells per row, wide ones if the rows stay few; returns the number of rows."""

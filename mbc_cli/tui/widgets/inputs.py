@@ -98,7 +98,7 @@ class QuestionLine(TextArea):
 
     @dataclass
     class Submitted(Message):
-        """Enter was pressed."""
+        """What was typed."""
 
         text: str
 

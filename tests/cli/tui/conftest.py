@@ -4,36 +4,63 @@ import asyncio
 import subprocess
 import time
 
+import numpy as np
 import pytest
 
 from mbc_cli.tui.state import DashboardOptions
 from mbc_cli.tui.views.ask import AskView
 from mbc_cli.tui.views.documents import DocumentsView
 from mbc_cli.tui.views.overview import OverviewView
+from mbc_engine.bank import CodeShape, MemoryBank, ModelSignature, StoredDocument
 from mbc_engine.events import TrainStep
+from mbc_engine.text import Chunk
 from tests.needs import PATIENCE
 
-STEP = TrainStep(
-    step=1,
-    epoch=0,
-    loss=4.0,
-    question_loss=2.0,
-    vq_loss=0.5,
-    route_loss=1.0,
-    reconstruction_loss=0.5,
-    route_accuracy=0.25,
-    perplexity=6.5,
-    dead_codes=1,
-    document_variance=0.5,
-    learning_rate=1e-3,
-    examples_per_second=50.0,
-)
+HOSTILE, HARMLESS = "[red]\x1b[31m\u202eb", "[red]␛[31m<U+202E>b"
+SMALL, LARGE = (80, 24), (200, 50)
+_LOSSES = {"loss": 4.0, "question_loss": 2.0, "vq_loss": 0.5, "route_loss": 1.0, "reconstruction_loss": 0.5}
+_CODES = {"route_accuracy": 0.25, "perplexity": 6.5, "dead_codes": 1, "document_variance": 0.5}
+STEP = TrainStep(step=1, epoch=0, **_LOSSES, **_CODES, learning_rate=1e-3, examples_per_second=50.0)
 
 
 @pytest.fixture
 def options(home, model):
     """Where `mbc tui` would look with the tiny model: a bank and runs that do not exist yet."""
     return DashboardOptions(home / "memory.mbc", str(model), home / "runs")
+
+
+@pytest.fixture
+def coded_bank(options, record):
+    """Makes the dashboard's bank of documents of one chunk: {(name, text): codes}, [positions] or [positions, levels]."""
+
+    def make(documents, num_codes=8):
+        codes = [np.array(given).reshape(1, len(given), -1) for given in documents.values()]
+        shape = CodeShape(tokens=codes[0].shape[1], levels=codes[0].shape[2], num_codes=num_codes, per_position=True)
+        with MemoryBank.create(options.bank, ModelSignature("m", "aa", "bb"), shape, 2, keeps_text=True) as bank:
+            for (name, text), own in zip(documents, codes, strict=True):
+                bank.put([StoredDocument.of(record(name, text), own, texts=[Chunk(text, 0)])])
+
+    return make
+
+
+@pytest.fixture
+def started(monkeypatch):
+    """The child processes that would have been started: their `arguments`, and `on_end`."""
+    found = []
+
+    class Child:
+        is_running = True
+
+        def __init__(self, arguments, on_end):
+            self.arguments, self.on_end = arguments, on_end
+            found.append(self)
+
+        def interrupt(self):
+            pass
+
+    for place in ("jobs", "views.ingest", "views.train"):
+        monkeypatch.setattr(f"mbc_cli.tui.{place}.ChildProcess", Child)
+    return found
 
 
 @pytest.fixture
@@ -45,12 +72,7 @@ def few_views(monkeypatch):
 @pytest.fixture
 def screen():
     """The text on the screen of a dashboard, line by line."""
-
-    def text(app):
-        strips = app.screen._compositor.render_strips()
-        return "\n".join("".join(segment.text for segment in strip) for strip in strips)
-
-    return text
+    return lambda app: "\n".join(strip.text for strip in app.screen._compositor.render_strips())
 
 
 @pytest.fixture

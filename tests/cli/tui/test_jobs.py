@@ -1,14 +1,13 @@
-"""Jobs: what is reported about the model and its bank, and a dashboard that ends with its terminal."""
+"""Jobs: what is reported about the model and its bank, and what is found, removed and restored."""
 
 import queue
 import threading
-from contextlib import ExitStack
-from dataclasses import replace
 
 import pytest
 
-from mbc_cli.tui.jobs import AnswerWorker, search_documents
-from mbc_engine.errors import BankError, ModelError
+from mbc_cli.tui.jobs import AnswerWorker, poll_bank, remove_documents, restore_documents, search_documents
+from mbc_engine.bank import MemoryBank
+from mbc_engine.errors import BankError
 from tests.needs import PATIENCE
 
 
@@ -19,23 +18,16 @@ def states():
 
 
 @pytest.fixture
-def start(options, states):
-    """Starts a worker with the dashboard's options, some of them changed, which ends with the test."""
-    with ExitStack() as workers:
+def worker(options, states, memory):
+    def call(function, *arguments):
+        return function(*arguments)
 
-        def make(**changes):
-            def call(function, *arguments):
-                return function(*arguments)
-
-            worker = AnswerWorker(replace(options, **changes), call, lambda state, *_: states.put(state), print, print)
-            workers.callback(worker.close)
-            return worker
-
-        yield make
+    worker = AnswerWorker(options, call, lambda state, *_: states.put(state), print, print)
+    yield worker
+    worker.close()
 
 
-def test_bank_that_appears_later(start, states, memory):
-    worker = start()
+def test_bank_that_appears_later(worker, states, memory):
     memory.problem = BankError("Of another model.")
     worker.load()
     assert [states.get(timeout=PATIENCE) for _ in range(2)] == ["loading", "missing"]
@@ -47,11 +39,10 @@ def test_bank_that_appears_later(start, states, memory):
     assert states.empty()
 
 
-def test_an_unloaded_model_is_loaded_again(start, states, memory, monkeypatch):
+def test_an_unloaded_model_is_loaded_again(worker, states, memory, monkeypatch):
     unload, unloaded = memory.unload, threading.Event()
     monkeypatch.setattr(memory, "unload", lambda: (unload(), unloaded.set()))
     monkeypatch.setattr("mbc_cli.service.IDLE_SECONDS", 0.01)
-    worker = start()
     for _ in range(2):
         worker.load()
         assert [states.get(timeout=PATIENCE) for _ in range(2)] == ["loading", "ready"]
@@ -59,15 +50,41 @@ def test_an_unloaded_model_is_loaded_again(start, states, memory, monkeypatch):
         unloaded.clear()
 
 
-def test_search_with_a_missing_model(start, states, home, make_bank):
-    make_bank("memory.mbc")
-    worker = start(model=str(home / "none"))
-    with pytest.raises(ModelError):
-        worker.search("who")
-    assert [states.get(timeout=PATIENCE) for _ in range(2)] == ["loading", "missing"]
+def test_bank_appears_changes_and_goes(home, make_bank, record):
+    def next_report():
+        while not reports:
+            next(poll)
+        bank, error = reports.pop()
+        return error or bank.totals.documents
+
+    reports = []
+    poll = poll_bank(home / "memory.mbc", lambda *report: reports.append(report))
+    assert isinstance(next_report(), BankError)
+    path = make_bank("memory.mbc", record("/a.txt", "Ada"))
+    assert next_report() == 1
+    with MemoryBank.open(path) as bank:
+        bank.remove([("/a.txt", "")])
+    assert next_report() == 0
+    path.unlink()
+    assert isinstance(next_report(), BankError)
+
+
+def found(bank, text="", **options):
+    """All that a search finds, the number of matches, and whether that is all."""
+    *_, result = search_documents(bank, text, 2, **options)
+    return result
 
 
 def test_exact_name_among_longer_ones(make_bank, record):
     bank = make_bank("memory.mbc", *(record(name, name) for name in ("/a.txt", "/a.txt.1", "/b/a.txt", "a.txt")))
-    *_, (documents, matches, is_all) = search_documents(bank, "a.txt", 2, is_exact=True)
+    documents, matches, is_all = found(bank, "a.txt", is_exact=True)
     assert ([document.name for document in documents], matches, is_all) == (["a.txt"], 1, True)
+
+
+def test_remove_by_digest_without_origins(make_bank, record):
+    bank = make_bank("memory.mbc", record("/a", "x"), record("/b", "xy"), keeps_origins=False)
+    first, second = found(bank)[0]
+    removed = remove_documents(bank, [first])
+    assert found(bank) == ((second,), 1, True)
+    assert restore_documents(bank, removed) == 1
+    assert {document.name for document in found(bank)[0]} == {first.name, second.name}

@@ -4,39 +4,38 @@ import pytest
 
 from mbc_cli.config import activity_log
 from mbc_cli.render.bank import document_facts
-from mbc_cli.tui.app import Dashboard
 from mbc_cli.tui.state import BankSnapshot, DashboardState
 from mbc_cli.tui.views.overview import growth_steps
 from mbc_engine.bank import BankSizes, BankTotals
-from mbc_engine.events import IngestFinished, IngestStarted
 from mbc_engine.runs.ingests import recorded
+from tests.cli.stub_memory import ingested
 
-STARTED = IngestStarted(3, 300)
+STARTED = ingested()[0]
 
 
 def finished(chunks):
-    return IngestFinished(1, chunks, 0, 0, 0, 1.0, 1.0, True, 1, 1, chunks, chunks * 27, 0, 0)
+    return ingested(1, chunks=chunks, bank_chunks=chunks)[-1]
 
 
-def dashboard_state(chunks, *events):
-    state = DashboardState(bank=BankSnapshot.__new__(BankSnapshot))
-    state.bank.__dict__["totals"] = BankTotals(1, 1, chunks)  # type: ignore[union-attr]
+@pytest.mark.parametrize(
+    ("chunks", "events", "now", "levels"),
+    [
+        (5, [], 100.0, []),
+        (7, [(10.0, STARTED)], 13.5, [(9.0, 0), (13.5, 0), (13.5, 7)]),
+        (
+            11,
+            [(10.0, finished(4)), (20.0, finished(9)), (50.0, STARTED), (60.0, finished(12))],
+            80.0,
+            [(6.5, 0), (10.0, 0), (10.0, 4), (20.0, 4), (20.0, 9), (60.0, 9), (60.0, 12), (80.0, 12), (80.0, 11)],
+        ),
+        # The clock was set back.
+        (12, [(0.0, STARTED), (100.0, finished(12))], 99.0, [(99.0, 0), (100.0, 0), *[(100.0, 12)] * 3]),
+    ],
+)
+def test_growth_steps(chunks, events, now, levels):
+    state = DashboardState(bank=BankSnapshot(None, BankTotals(1, 1, chunks), None, None, None))
     state.ingest.add(events)
-    return state
-
-
-def test_growth_without_ingests():
-    assert growth_steps(dashboard_state(5), now=100.0) == []
-
-
-def test_growth_during_first_ingest():
-    assert growth_steps(dashboard_state(7, (10.0, STARTED)), now=13.5) == [(9.0, 0), (13.5, 0), (13.5, 7)]
-
-
-def test_growth_steps():
-    events = [(10.0, finished(4)), (20.0, finished(9)), (50.0, STARTED), (60.0, finished(12))]
-    levels = [(6.5, 0), (10.0, 0), (10.0, 4), (20.0, 4), (20.0, 9), (60.0, 9), (60.0, 12), (80.0, 12), (80.0, 11)]
-    assert growth_steps(dashboard_state(11, *events), now=80.0) == levels
+    assert growth_steps(state, now) == levels
 
 
 @pytest.mark.parametrize(
@@ -56,16 +55,9 @@ def test_sizes(documents, file, read, expected):
     assert not documents or facts[0] == "123 bytes: codes 27, words 30, text 60, index 6"
 
 
-async def test_no_chunks_no_curve(options, make_bank, until, screen):
-    make_bank("memory.mbc")
-    list(recorded(iter([STARTED, finished(0)]), activity_log(options.bank)))
-    app = Dashboard(options, "overview")
+async def test_no_chunks_no_curve(app, make_bank, until, screen):
+    list(recorded(iter([STARTED, finished(0)]), activity_log(make_bank("memory.mbc"))))
     async with app.run_test(size=(120, 40)):
         await until(lambda: app.state.bank and app.state.ingest.finished)
         await until(lambda: "finished" in screen(app))
         assert "nothing ingested yet" in screen(app)
-
-
-def test_clock_set_back():
-    events = [(0.0, STARTED), (100.0, finished(12))]
-    assert growth_steps(dashboard_state(12, *events), now=99.0)[-1] == (100.0, 12)

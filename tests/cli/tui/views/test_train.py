@@ -8,20 +8,16 @@ from textual.content import Content
 from textual.widgets import Input, OptionList
 
 from mbc_cli.tui.app import Dashboard
-from mbc_cli.tui.views.train import TrainView
 from mbc_cli.tui.widgets.chart import Chart, RunPlots
 from mbc_cli.tui.widgets.inputs import Confirm, Form
 from mbc_engine.events import QuantisationStarted, TrainFinished, TrainStarted, TrainStateChanged, Validated
 from mbc_engine.runs.event_log import work_lock
 from mbc_engine.runs.training_runs import EVENTS, LOCK, is_stop_requested
-from tests.cli.tui.conftest import STEP, shown_keys
+from tests.cli.tui.conftest import HARMLESS, HOSTILE, LARGE, SMALL, STEP, shown_keys
 from tests.conftest import write_log
 
-SMALL, LARGE = (80, 24), (200, 50)
 STARTED = TrainStarted(0, 100, 40, 20, 1000)
-VALIDATED = Validated(
-    step=20, epoch=0, questions=8, documents=8, exact_match=12.5, f1=25.0, first_source=75.0, is_best=True
-)
+VALIDATED = Validated(20, 0, 8, 8, exact_match=12.5, f1=25.0, first_source=75.0, is_best=True)
 
 
 def steps(first, last, loss=4.0):
@@ -29,22 +25,20 @@ def steps(first, last, loss=4.0):
     return [replace(STEP, step=number, loss=loss + last - number) for number in range(first, last + 1)]
 
 
-def write(run, events):
+def write(run, *events):
     """Append events to the log of a run."""
     write_log(run / EVENTS, *events)
     return run
 
 
-def dashboard(options, run=None):
-    return Dashboard(replace(options, run=run), TrainView.NAME)
+@pytest.fixture
+def run(options):
+    """The folder of a run with ten steps."""
+    return write(options.runs / "one", STARTED, *steps(1, 10))
 
 
 def title(app, name):
     return Content.from_markup(app.query_one(f"#{name}", Chart).border_title).plain
-
-
-def subtitle(app, name):
-    return Content.from_markup(app.query_one(f"#{name}", Chart).border_subtitle or "").plain
 
 
 def text_of(app, name):
@@ -58,40 +52,20 @@ def visible_charts(app):
     return [chart.id for chart in plots.query(Chart) if plots.region.contains_region(chart.region)]
 
 
-async def open_form(app, pilot, until, **fields):
-    await pilot.press("n")
-    await until(lambda: isinstance(app.screen, Form) and app.screen.query("#preset"))
+def type_in(app, **fields):
     for name, value in fields.items():
         app.screen.query_one(f"#{name}", Input).value = value
-    await pilot.press("enter")
 
 
-@pytest.fixture
-def started(monkeypatch):
-    """The arguments of child processes, which are not really started."""
-    found = []
-
-    class Child:
-        is_running = True
-
-        def __init__(self, arguments, on_end):
-            found.append(arguments)
-
-    monkeypatch.setattr("mbc_cli.tui.views.train.ChildProcess", Child)
-    return found
+async def open_form(app, pilot, until):
+    await pilot.press("n")
+    await until(lambda: isinstance(app.screen, Form) and app.screen.query("#preset"))
 
 
-async def test_no_runs(options, until):
-    app = dashboard(options)
-    async with app.run_test(size=SMALL):
-        await until(lambda: "Press n to start one" in text_of(app, "#brief"))
-        await until(lambda: "nothing yet" in text_of(app, "#loss"))
-
-
-async def test_large_screen_shows_all_plots(options, until):
+async def test_large_screen_shows_all_plots(app, options, until):
     resetting = [replace(step, reset_codes=3 * (step.step == 12)) for step in steps(1, 30)]
-    events = [STARTED, *resetting, QuantisationStarted(9, 20), VALIDATED, TrainStateChanged("stopped", 30, 100)]
-    app = dashboard(options, write(options.runs / "one", events))
+    write(options.runs / "one", STARTED, *resetting, QuantisationStarted(9, 20), VALIDATED)
+    write(options.runs / "one", TrainStateChanged("stopped", 30, 100))
     async with app.run_test(size=LARGE) as pilot:
         await until(lambda: title(app, "loss") == "Loss  4")
         assert len(visible_charts(app)) == 12
@@ -105,81 +79,27 @@ async def test_large_screen_shows_all_plots(options, until):
         await until(lambda: "■ stopped step 30 F1 25.0" in text_of(app, "#runs"))
         assert shown_keys(app) >= {"Resume", "New"}
         assert not shown_keys(app) & {"Stop", "Compare", "Runs"}
-
-
-async def test_small_screen_pages_through_plots(options, until):
-    app = dashboard(options, write(options.runs / "one", [STARTED, *steps(1, 30)]))
-    async with app.run_test(size=SMALL) as pilot:
-        await until(lambda: title(app, "loss") == "Loss  4")
-        assert "one ✗ interrupted step 30 of 100 (30%)" in text_of(app, "#brief")
-        await until(lambda: visible_charts(app) == ["loss", "answers", "source", "question"])
-        await pilot.press("right", "]", "]")
-        await until(lambda: visible_charts(app)[-1] == "speed")
-        await pilot.press("left", "[", "[")
-        await until(lambda: visible_charts(app)[0] == "loss")
-
-
-@pytest.mark.slow
-async def test_live_and_restarted_run(options, until):
-    run = write(options.runs / "one", [STARTED, *steps(1, 10)])
-    app = dashboard(options, run)
-    async with app.run_test(size=SMALL):
-        with work_lock(run / LOCK):
-            await until(lambda: "▶ training step 10 " in text_of(app, "#brief"))
-            write(run, steps(11, 12, loss=3.25))
-            await until(lambda: title(app, "loss") == "Loss  3.25")
-            (run / EVENTS).unlink()
-            write(run, [STARTED, *steps(1, 5, loss=2.5)])
-            await until(lambda: title(app, "loss") == "Loss  2.5")
-            await until(lambda: "step 5 of 100" in text_of(app, "#brief"))
-
-
-@pytest.mark.slow
-async def test_compare_two_runs(options, until):
-    write(options.runs / "other", [STARTED, *steps(1, 90, loss=1.0), VALIDATED, TrainFinished(90, 5.0, "model")])
-    app = dashboard(options, write(options.runs / "one", [STARTED, *steps(1, 30)]))
-    async with app.run_test(size=LARGE) as pilot:
-        await until(lambda: "Compare" in shown_keys(app))
-        await pilot.press("c")
-        await until(lambda: isinstance(app.screen, CommandPalette))
-        await until(lambda: any(runs.option_count == 1 for runs in app.screen.query(OptionList)))
-        await pilot.press("enter")
-        await until(lambda: subtitle(app, "loss") == "other + 1")
-        await until(lambda: "+" in text_of(app, "#loss") and "◆" in text_of(app, "#answers"))
-        await until(lambda: "+ other" in text_of(app, "#runs"))
-        await until(lambda: "+ other: finished; best: F1 25.0" in text_of(app, "#facts"))
-        await pilot.press("c")
-        await until(lambda: "+" not in text_of(app, "#loss"))
-        assert app.state.other is None
-
-
-async def test_diverging_run(options, until):
-    worse = [replace(STEP, step=11, loss=1e30), replace(STEP, step=12, loss=float("nan"), perplexity=float("inf"))]
-    app = dashboard(options, write(options.runs / "one", [STARTED, *steps(1, 10), *worse]))
-    async with app.run_test(size=LARGE):
+        diverging = replace(STEP, step=32, loss=float("nan"), perplexity=float("inf"))
+        write(options.runs / "one", replace(STEP, step=31, loss=1e30), diverging)
         await until(lambda: title(app, "loss") == "Loss  nan")
         await until(lambda: "e29" in text_of(app, "#loss") or "e30" in text_of(app, "#loss"))
         assert title(app, "perplexity") == "Code perplexity  inf"
 
 
-async def test_names_are_plain_text(options, until):
-    run = write(options.runs / "[bold]x\x1b[31m", [STARTED, *steps(1, 3)])
-    other = write(options.runs / "[link=y]", [STARTED, *steps(1, 3)])
-    app = dashboard(options, run)
-    async with app.run_test(size=LARGE):
-        app.compare(other)
-        await until(lambda: subtitle(app, "loss") == "[link=y] + 4")
-        for place in ("#facts", "#runs"):
-            await until(lambda place=place: "[bold]x␛[31m" in text_of(app, place))
-        app.view.training_ended(run, "no [red]\x1b[31m disk")
-        await until(lambda: "no [red]␛[31m disk" in text_of(app, "#facts"))
-
-
-async def test_stop_is_requested(options, until, started):
-    run = write(options.runs / "one", [STARTED, *steps(1, 10)])
-    app = dashboard(options, run)
+async def test_live_run_on_a_small_screen(app, run, until, started):
     async with app.run_test(size=SMALL) as pilot:
         with work_lock(run / LOCK):
+            await until(lambda: "one ▶ training step 10 of 100 (10%)" in text_of(app, "#brief"))
+            await until(lambda: visible_charts(app) == ["loss", "answers", "source", "question"])
+            await pilot.press("right", "]", "]")
+            await until(lambda: visible_charts(app)[-1] == "speed")
+            await pilot.press("left", "[", "[")
+            await until(lambda: visible_charts(app)[0] == "loss")
+            write(run, *steps(11, 12, loss=3.25))
+            await until(lambda: title(app, "loss") == "Loss  3.25")
+            (run / EVENTS).unlink()
+            write(run, STARTED, *steps(1, 5, loss=2.5))
+            await until(lambda: title(app, "loss") == "Loss  2.5" and "step 5 of 100" in text_of(app, "#brief"))
             await until(lambda: "Stop" in shown_keys(app))
             for key, is_sure in (("n", False), ("y", True)):
                 await pilot.press("s")
@@ -187,30 +107,55 @@ async def test_stop_is_requested(options, until, started):
                 await pilot.press(key)
                 await until(lambda wanted=is_sure: is_stop_requested(run) is wanted)
             await until(lambda: "will stop after the current step" in text_of(app, "#brief"))
-            write(run, [TrainStateChanged("stopped", 10, 100)])
-        await until(lambda: "■ stopped" in text_of(app, "#brief"))
-        await until(lambda: "Resume" in shown_keys(app))
+            write(run, TrainStateChanged("stopped", 5, 100))
+        await until(lambda: "■ stopped" in text_of(app, "#brief") and "Resume" in shown_keys(app))
         await pilot.press("r")
-        assert [arguments[:3] for arguments in started] == [["train", "--resume", f"--run={run}"]]
+        assert [child.arguments[:3] for child in started] == [["train", "--resume", f"--run={run}"]]
 
 
 @pytest.mark.slow
-async def test_form_shows_why_a_run_cannot_start(options, until):
-    app = dashboard(options)
+async def test_compare_two_runs(options, until):
+    run = write(options.runs / HOSTILE, STARTED, *steps(1, 30))
+    write(options.runs / "[link=y]", STARTED, *steps(1, 90, loss=1.0), VALIDATED, TrainFinished(90, 5.0, "model"))
+    app = Dashboard(replace(options, run=run), "train")
+    async with app.run_test(size=LARGE) as pilot:
+        await until(lambda: "Compare" in shown_keys(app))
+        await pilot.press("c")
+        await until(lambda: isinstance(app.screen, CommandPalette))
+        await until(lambda: any(runs.option_count == 1 for runs in app.screen.query(OptionList)))
+        await pilot.press("enter")
+        note = "[link=y] + 1"
+        await until(lambda: Content.from_markup(app.query_one("#loss", Chart).border_subtitle or "").plain == note)
+        await until(lambda: "+" in text_of(app, "#loss") and "◆" in text_of(app, "#answers"))
+        await until(lambda: "+ [link=y]" in text_of(app, "#runs"))
+        await until(lambda: "+ [link=y]: finished; best: F1 25.0" in text_of(app, "#facts"))
+        for name in ("#facts", "#runs"):
+            await until(lambda name=name: HARMLESS in text_of(app, name))
+        app.view.training_ended(run, f"no {HOSTILE} disk")
+        await until(lambda: f"no {HARMLESS} disk" in text_of(app, "#facts"))
+        await pilot.press("c")
+        await until(lambda: "+" not in text_of(app, "#loss"))
+        assert app.state.other is None
+
+
+async def test_enter_twice_starts_one_run(options, until, started):
+    app = Dashboard(replace(options, device="cpu"), "train")
+    async with app.run_test(size=SMALL) as pilot:
+        await until(lambda: "Press n to start one" in text_of(app, "#brief") and "nothing yet" in text_of(app, "#loss"))
+        await open_form(app, pilot, until)
+        await pilot.press("enter")
+        await until(lambda: "Data is required" in text_of(app, "#words"))
+        type_in(app, preset="smollm2-135m", data="a.jsonl")
+        await pilot.press("enter", "enter")
+        assert [(child.arguments[0], child.arguments[-1]) for child in started] == [("train", "--device=cpu")]
+
+
+@pytest.mark.slow
+async def test_form_shows_why_a_run_cannot_start(app, until):
     async with app.run_test(size=SMALL) as pilot:
         await open_form(app, pilot, until)
-        await until(lambda: "Data is required" in text_of(app, "#words"))
-        app.screen.query_one("#preset", Input).value = "smollm2-135m"
-        app.screen.query_one("#data", Input).value = "'missing [file].jsonl'"
+        type_in(app, preset="smollm2-135m", data="'missing [file].jsonl'")
         await pilot.press("enter")
         await until(lambda: "missing [file].jsonl. --data takes" in text_of(app, "#words"))
         await pilot.press("escape")
         assert app.state.run is None
-
-
-async def test_enter_twice_starts_one_run(options, until, started):
-    app = dashboard(replace(options, device="cpu"))
-    async with app.run_test(size=SMALL) as pilot:
-        await open_form(app, pilot, until, preset="smollm2-135m", data="a.jsonl")
-        await pilot.press("enter")
-        assert [(arguments[0], arguments[-1]) for arguments in started] == [("train", "--device=cpu")]

@@ -6,8 +6,6 @@ from textual.app import App
 
 import mbc_cli.tui
 
-HOSTILE = "[red]\x1b[31m\u202eb"
-
 
 class WidgetApp(App[None]):
     """A widget and nothing else, with the dashboard's stylesheet."""
@@ -17,7 +15,6 @@ class WidgetApp(App[None]):
     def __init__(self, widget):
         super().__init__()
         self.widget = widget
-        self.received = []
 
     def compose(self):
         yield self.widget

@@ -1,42 +1,31 @@
-"""The passage of a source."""
+"""The passage of a source, and its share of the answer as a bar."""
 
 import pytest
 
 from mbc_cli.tui.widgets.answer import bar, clipped, passage_text
-from mbc_engine.answer import Source
-
-
-def underlined(sentence, passage):
-    """The text of a passage, and what is underlined in it."""
-    source = Source("a.txt", "", 0.5, 0, "unchanged", sentence, passage, "file", 0, None, "memory.mbc")
-    content = passage_text(source)
-    return content.plain, [content.plain[span.start : span.end] for span in content.spans]
+from tests.cli.stub_memory import source
 
 
 @pytest.mark.parametrize(
-    ("passage", "plain", "marked"),
+    ("sentence", "passage", "plain", "underlined"),
     [
         (
+            "Ada moved to Aalen.",
             "It rained.\nAda moved\n  to Aalen. So\x1b.",
             "It rained.\nAda moved\n  to Aalen. So␛.",
-            "Ada moved\n  to Aalen.",
+            ["Ada moved\n  to Aalen."],
         ),
-        ("Ada moved\x0b\x1fto\tAalen.", "Ada moved␋␟to Aalen.", "Ada moved␋␟to Aalen."),
-        ("Ada moved to Aalen.\r\nWhy?", "Ada moved to Aalen. \nWhy?", "Ada moved to Aalen."),
+        ("Ada moved.", "Ada\x0b\x1fmo\tved.", "Ada␋␟mo ved.", []),
+        ("Ada moved.", "Ada\x0b moved.\r\nWhy?", "Ada␋ moved. \nWhy?", ["Ada␋ moved."]),
+        ("Bruno moved.", "Ada moved.", "Ada moved.", []),
+        (None, "Ada moved.", "Ada moved.", []),
+        (None, None, "The text is no longer available.", []),
     ],
 )
-def test_sentence_is_underlined(passage, plain, marked):
-    assert underlined("Ada moved to Aalen.", passage) == (plain, [marked])
-
-
-def test_no_sentence():
-    assert underlined(None, "Ada moved.") == ("Ada moved.", [])
-    assert underlined("Bruno moved.", "Ada moved.") == ("Ada moved.", [])
-
-
-def test_no_passage():
-    text, _ = underlined(None, None)
-    assert text == "The text is no longer available."
+def test_sentence_is_underlined(sentence, passage, plain, underlined):
+    content = passage_text(source(sentence=sentence, passage=passage))
+    assert content.plain == plain
+    assert [plain[span.start : span.end] for span in content.spans] == underlined
 
 
 @pytest.mark.parametrize(

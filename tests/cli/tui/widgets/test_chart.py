@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from textual.content import Content
 
 from mbc_cli.tui.widgets.chart import Chart, PlotCurve, format_number, ticks
-from tests.cli.tui.widgets.conftest import WidgetApp
+from tests.cli.tui.widgets.conftest import WidgetApp, lines
 
 NUMBERS = st.floats(-1e7, 1e7, allow_nan=False).map(lambda value: round(value, 6))
 
@@ -43,69 +43,45 @@ def test_ticks_are_within_bounds(one, other, most):
     assert all(low - room <= value <= high + room for value in values)
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (0, "0"),
-        (0.5123, "0.512"),
-        (-12.34, "-12.3"),
-        (1234.5, "1,234"),
-        (12_345, "12.35k"),
-        (2e-5, "2e-5"),
-        (9.99e-5, "1e-4"),
-        (5e-324, "4.9e-324"),
-        (-2.5e30, "-2.5e30"),
-        (math.nan, "nan"),
-        (-math.inf, "-inf"),
-    ],
-)
-def test_format_number(value, text):
-    assert format_number(value) == text
+def test_format_number():
+    numbers = [0, 0.5123, -12.34, 1234.5, 12_345, 2e-5, 9.99e-5, 5e-324, -2.5e30, math.nan, -math.inf]
+    texts = ["0", "0.512", "-12.3", "1,234", "12.35k", "2e-5", "1e-4", "4.9e-324", "-2.5e30", "nan", "-inf"]
+    assert [format_number(number) for number in numbers] == texts
 
 
-def text_of(chart):
-    """The text inside the box."""
-    return [chart.render_line(row).text for row in range(chart.content_size.height)]
+def axis_labels(drawn):
+    return [line.split("┤")[0].strip() for line in drawn if "┤" in line]
 
 
-@pytest.fixture
-async def chart():
-    async with WidgetApp(Chart("Loss")).run_test(size=(42, 14)) as pilot:
-        yield pilot.app.query_one(Chart)
+async def test_curves_axes_and_marks():
+    chart = Chart("Loss")
+    async with WidgetApp(chart).run_test(size=(42, 14)):
+        assert [line.strip() for line in lines(chart) if line.strip()] == ["nothing yet"]
+        curves = [PlotCurve([0, 10, 20], [0, 10, 5]), PlotCurve([0, 20, 30], [2, np.nan, 8], marker="+")]
+        chart.show(curves, "a note", value="5", lines=[10], pointers=[20, 99])
+        drawn = lines(chart)
+        assert axis_labels(drawn) == ["10", "8", "6", "4", "2", "0"]
+        assert drawn[-1].split() == ["0", "10", "20", "30"]
+        assert sum(line.count("+") for line in drawn) == 2
+        assert drawn[2].count("│") == 1 and drawn[-3].count("▴") == 1
+        assert any("⠀" < character <= "⣿" for character in "".join(drawn))
+        assert Content.from_markup(chart.border_title).plain == "Loss  5"
+        assert chart.border_subtitle == "a note"
+        for value, lowest, ends in ((0, None, ("1.0", "0")), (4, 0, ("4", "0"))):
+            chart.show([PlotCurve([1, 2], [value, value])], lowest=lowest)
+            labels = axis_labels(lines(chart))
+            assert (labels[0], labels[-1]) == ends
+        chart.show([PlotCurve([], []), PlotCurve([1.0, 2.0, 3.0], [np.nan, np.inf, -1e308])], "a note")
+        assert [line.strip() for line in lines(chart) if line.strip()] == ["nothing yet"]
 
 
-async def test_axes_curves_and_marks(chart):
-    curves = [PlotCurve([0, 10, 20], [0, 10, 5]), PlotCurve([0, 20, 30], [2, np.nan, 8], marker="+")]
-    chart.show(curves, "a note", value="5", lines=[10], pointers=[20, 99])
-    lines = text_of(chart)
-    assert [line.split("┤")[0].strip() for line in lines if "┤" in line] == ["10", "8", "6", "4", "2", "0"]
-    assert lines[-1].split() == ["0", "10", "20", "30"]
-    assert sum(line.count("+") for line in lines) == 2
-    assert lines[2].count("│") == 1 and lines[-3].count("▴") == 1
-    assert any("⠀" < character <= "⣿" for character in "".join(lines))
-    assert Content.from_markup(chart.border_title).plain == "Loss  5"
-    assert chart.border_subtitle == "a note"
-
-
-async def test_nothing_to_draw(chart):
-    chart.show([PlotCurve([], []), PlotCurve([1.0, 2.0, 3.0], [np.nan, np.inf, -1e308])], "a note")
-    assert [line.strip() for line in text_of(chart) if line.strip()] == ["nothing yet"]
-
-
-@pytest.mark.parametrize("size", [(3, 3), (20, 5), (200, 60)])
-async def test_any_numbers_in_any_box(size):
-    app = WidgetApp(Chart("Loss"))
-    async with app.run_test(size=size) as pilot:
-        chart = app.query_one(Chart)
-        for values in ([1e190, -3.0, 5e-190], [0.0, 0.0], [4.0], [-1e-180, 1e150]):
-            curves = [PlotCurve(range(len(values)), values), PlotCurve(range(len(values)), values, marker="+")]
-            chart.show(curves, "[b]note[/b]", lines=[0.0], pointers=[1.0])
-            await pilot.pause()
-            assert {len(line) for line in text_of(chart)} <= {chart.content_size.width}
-
-
-@pytest.mark.parametrize(("value", "lowest", "label"), [(0, None, "1.0"), (4, 0, "4")])
-async def test_level_curve_has_an_axis(chart, value, lowest, label):
-    chart.show([PlotCurve([1, 2], [value, value])], lowest=lowest)
-    labels = [line.split("┤")[0].strip() for line in text_of(chart) if "┤" in line]
-    assert (labels[0], labels[-1]) == (label, "0")
+async def test_any_numbers_in_any_box():
+    chart = Chart("Loss")
+    async with WidgetApp(chart).run_test() as pilot:
+        for size in ((3, 3), (20, 5), (200, 60)):
+            await pilot.resize_terminal(*size)
+            for values in ([1e190, -3.0, 5e-190], [0.0, 0.0], [4.0], [-1e-180, 1e150]):
+                curves = [PlotCurve(range(len(values)), values), PlotCurve(range(len(values)), values, marker="+")]
+                chart.show(curves, "[b]note[/b]", lines=[0.0], pointers=[1.0])
+                await pilot.pause()
+                assert {len(chart.render_line(row).text) for row in range(chart.content_size.height)} <= {size[0] - 2}

@@ -6,71 +6,57 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mbc_cli.tui.widgets.heat_map import MAX_STEPS, HeatMap, levels, steps
-from tests.cli.tui.widgets.conftest import WidgetApp
+from tests.cli.tui.widgets.conftest import WidgetApp, lines
 
 
-class _HeatMapApp(WidgetApp):
-    def __init__(self, **options):
-        self.map = HeatMap("Codes", **options)
-        super().__init__(self.map)
-
-    def on_mount(self):
-        super().on_mount()
-        self.watch(self.map, "cursor", self.record, init=False)
-
-    def record(self, cell):
-        self.received.append(cell)
-
-    def lines(self):
-        strips = [self.map.render_line(y) for y in range(self.map.size.height)]
-        return ["".join(segment.text for segment in strip).rstrip() for strip in strips]
-
-
-async def test_no_color(monkeypatch):
-    monkeypatch.setenv("NO_COLOR", "1")
-    app = _HeatMapApp()
-    async with app.run_test(size=(40, 8)) as pilot:
-        app.map.show(np.array([9, 1, 0, 2, 4, 3]), marks=[4])
+@pytest.mark.parametrize("no_color", [False, True])
+async def test_shapes_and_shades(monkeypatch, no_color):
+    if no_color:
+        monkeypatch.setenv("NO_COLOR", "1")
+    shown = HeatMap(can_focus=no_color)
+    async with WidgetApp(shown).run_test(size=(40, 8)) as pilot:
+        shown.show(np.array([9, 1, 0, 2, 4, 3]), marks=[4])
         await pilot.pause()
-        assert app.lines() == ["0 []▁▁· ▂▂◆ ▄▄"]
-
-
-async def test_shapes_and_shades():
-    app = _HeatMapApp(can_focus=False)
-    async with app.run_test(size=(40, 8)) as pilot:
-        app.map.show(np.array([1, 0, 2, 3]), marks=[3])
-        await pilot.pause()
-        assert app.lines() == ["0   ·   ◆"]
-        segments = [segment for segment in app.map.render_line(0) if segment.text == "  "]
-        assert len({segment.style.bgcolor for segment in segments}) == 2
+        assert lines(shown) == ["0 []▁▁· ▂▂◆ ▄▄" if no_color else "0     ·   ◆"]
+        shades = {segment.style.bgcolor for segment in shown.render_line(0) if segment.text == "  "}
+        assert len(shades) == (0 if no_color else 4)
 
 
 async def test_keys_and_clicks_move_the_cursor():
-    app = _HeatMapApp()
+    shown, moves = HeatMap(), []
+    app = WidgetApp(shown)
     async with app.run_test(size=(44, 10)) as pilot:
-        app.map.show(np.arange(40), marks=[3, 30])
+        app.watch(shown, "cursor", lambda cell: moves.append(cell), init=False)  # noqa: PLW0108  # needs a signature
+        shown.show(np.arange(40), marks=[3, 30])
         await pilot.pause()
-        assert app.lines()[1].startswith("16 ")
+        assert lines(shown)[1].startswith("16 ")
         await pilot.press("down", "right", "up", "left", "up", "end", "pageup", "m", "m", "m")
-        moved = [16, 17, 1, 0, 39, 7, 30, 3, 30]
-        assert app.received == moved
+        assert moves == [16, 17, 1, 0, 39, 7, 30, 3, 30]
         await pilot.click(HeatMap, offset=(2 + 3 + 2 * 5, 3))
         await pilot.click(HeatMap, offset=(0, 0))
-        assert app.map.cursor == 37
+        assert shown.cursor == 37
 
 
-async def test_scrolls_to_cursor():
-    app = _HeatMapApp()
-    async with app.run_test(size=(44, 10)) as pilot:
-        app.map.styles.max_height = 8
-        app.map.show(np.arange(65_536))
-        await pilot.pause()
+async def test_layout_and_scrolling():
+    shown = HeatMap()
+    async with WidgetApp(shown).run_test() as pilot:
+        for height, row, width, columns in ((24, 0, 80, 64), (40, 0, 80, 32), (40, 12, 64, 12), (40, 90, 80, 64)):
+            await pilot.resize_terminal(width, height)
+            shown.show(np.ones(512), row=row)
+            await pilot.press("home", "end")
+            await pilot.pause()
+            assert (shown.columns, shown.virtual_size.height) == (columns, -(-512 // columns))
+            drawn = "".join(lines(shown)).replace("[]", "□")
+            assert (shown.cursor, "□" in drawn) == (511, True)  # the last cell is in view
+        await pilot.resize_terminal(44, 10)
+        shown.styles.max_height = 8
+        shown.show(np.arange(65_536))
         await pilot.press("end")
         await pilot.pause()
-        assert app.lines()[-1].startswith("65504 ")
+        assert lines(shown)[-1].startswith("65504 ")
         await pilot.press("home")
         await pilot.pause()
-        assert app.lines()[0].startswith("    0 ")
+        assert lines(shown)[0].startswith("    0 ")
 
 
 def test_few_whole_numbers():
@@ -92,18 +78,3 @@ def test_levels_are_monotone(drawn):
     assert (np.diff(found.astype(int)) >= 0).all()
     assert ((found == 0) == (values == 0)).all()
     assert found.max(initial=0) == len(begins)
-
-
-@pytest.mark.parametrize(
-    ("height", "row", "size", "columns"),
-    [(24, 0, 76, 64), (40, 0, 76, 32), (40, 12, 60, 12), (40, 90, 76, 64)],
-)
-async def test_layout(height, row, size, columns):
-    app = _HeatMapApp()
-    async with app.run_test(size=(size + 4, height)) as pilot:
-        app.map.show(np.ones(512), row=row)
-        await pilot.press("end")
-        await pilot.pause()
-        assert (app.map.columns, app.map.virtual_size.height) == (columns, -(-512 // columns))
-        drawn = "".join(line[app.map._left :].replace("[]", "□□") for line in app.lines())
-        assert (app.map.cursor, "□" in drawn) == (511, True)  # the last cell is in view
