@@ -168,10 +168,10 @@ def inner_batch(
 
     Of a document longer than the window, a piece with the answer is taken.
     """
-    rng, window, tokenizer = (
+    rng, tokenizer, window = (
         random.Random(f"{seed} batch {number}"),
-        min(window, base.context - 1),
         base.prompt_tokenizer,
+        min(window, base.context - 1),
     )
 
     def piece_of(text: str, answer: str) -> str:

@@ -117,18 +117,6 @@ def text_of(examples):
     return sum(len(one.text) for one in examples)
 
 
-class TestStream:
-    def test_the_first_documents_bring_all_their_questions(self, examples):
-        taken = stream(asked_twice(examples(5)), documents=3)
-        assert taken.documents == tuple(own.text for own in examples(3))
-        assert [own.id for own in taken.examples] == ["0", "1", "2", "0b", "1b", "2b"]
-
-    def test_evenly_spaced(self):
-        for most in range(1, 8):
-            taken = evenly_spaced(range(7), most)
-            assert len(taken) == most and taken == sorted(set(taken))
-
-
 class TestOnline:
     def test_a_perfect_method_is_right_everywhere(self, examples, timed):
         method = timed(Perfect())
@@ -167,17 +155,6 @@ class TestOnline:
         _, found = finished(online(Forgetful(3), stream(asked_twice(examples(8))), bank_documents=size))
         assert (found.cost.documents, found.banks, found.scores.questions) == (size, banks, 16)
         assert (found.scores.exact_match.value, found.scores.first_source) == (share, None)
-
-    def test_banks_are_separate(self, examples):
-        method = Forgetful(2)
-        events, outcome = finished(online(method, stream(asked_twice(examples(5))), bank_documents=2))
-        assert outcome.banks == 2
-        assert outcome.scores.questions == 8
-        assert outcome.scores.exact_match.value == 100
-        assert method.documents == [own.text for own in examples(4)[2:]]
-        assert [own.id for own in outcome.predictions] == ["0", "1", "0b", "1b", "2", "3", "2b", "3b"]
-        assert events[-1] == Progressed("answer questions", 8, 8)
-        assert events[-2] == Progressed("take in documents", 4, 4)
 
     def test_costs_of_banks_are_of_one_of_them(self, examples, timed):
         data = [*examples(4), *asked_twice(examples(2))[2:]]  # four questions about the first bank, two of the second

@@ -19,7 +19,7 @@ from mbc_engine.evaluation.report import (
 )
 from mbc_engine.evaluation.results import Cost, ExperimentFolder, MethodResults, pair_all
 from mbc_engine.evaluation.running import environment
-from mbc_engine.evaluation.statistics import Interval, adjusted
+from mbc_engine.evaluation.statistics import Interval
 from mbc_engine.evaluation.tables import NOTHING, as_json, markdown, mean, seconds, size, tables_of, write_report
 from tests.evaluation.conftest import ORIGIN, cell_of, predict, report_of, results_of, retention_of
 
@@ -63,17 +63,6 @@ def test_codes_pay_from_so_many_documents(on_disk, shared, other, number):
 
 
 class TestPairs:
-    def test_shared_draws_change_no_test(self):
-        """The last pair has other questions and shares no draw."""
-        asked = {"a": predict(30, 60), "b": predict(20, 60), "c": predict(9, 60), "d": predict(9, 40)}
-        pairs = [("a", "b"), ("a", "c"), ("a", "d")]
-        together = pair_all(asked, pairs)
-        alone = [pair_all(asked, [pair])[0] for pair in pairs]
-        assert [test.f1.difference for test in together] == [test.f1.difference for test in alone]
-        assert [test.f1.p for test in together] == [test.f1.adjusted for test in alone]
-        assert [test.f1.adjusted for test in together] == adjusted(test.f1.p for test in together)
-        assert [test.questions for test in together] == [60, 60, 40]
-
     def test_only_common_questions_count(self):
         # Of questions 2 to 5 the first answers 2 and 3 rightly, the second none.
         (test,) = pair_all({"a": predict(4, 6), "b": predict(2, 8)[2:]}, [("a", "b")])

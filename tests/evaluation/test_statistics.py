@@ -55,14 +55,6 @@ def test_two_documents_by_hand():
     assert interval([1, 0, 0], ["long", "long", "short"]) == Interval(1 / 3, 0.0, 0.5)
 
 
-def test_questions_of_one_document_count_together():
-    """Ten copies of each question make the result no more certain."""
-    values, documents = np.tile([0, 1, 1, 0, 1], 10), np.tile(np.arange(5), 10)
-    assert interval(values, documents) == interval([0, 1, 1, 0, 1], range(5))
-    alone = interval(values, np.arange(50))
-    assert alone.high - alone.low < 0.5 < interval(values, documents).high - interval(values, documents).low
-
-
 @given(answered, st.integers(0, 3))
 def test_interval_depends_on_seed_not_order(questions, seed):
     def of(rows):
@@ -134,10 +126,3 @@ def test_a_ratio_by_hand():
 )
 def test_p_values_are_adjusted_for_their_number(p_values, expected):
     assert adjusted(p_values) == pytest.approx(expected)
-
-
-def test_values_and_questions_are_as_many():
-    with pytest.raises(ValueError, match="2 values of 3 questions"):
-        interval([1, 0], [1, 2, 3])
-    with pytest.raises(ValueError, match="0 values"):
-        interval([], [])

@@ -31,13 +31,6 @@ def test_batches_with_full_contexts(every_base):
         assert answer == [together[index]]
 
 
-def test_prefix_can_be_reused(base):
-    prefix = prefix_for(base, len(QUESTIONS))
-    before = prefix.keys.clone()
-    assert base.generate(prefix, QUESTIONS) == base.generate(prefix, QUESTIONS)
-    assert torch.equal(prefix.keys, before)
-
-
 def test_beam_search(base, monkeypatch):
     prefix = prefix_for(base, 4, size=1.0)
 

@@ -29,17 +29,6 @@ def test_log_likelihood_by_hand(every_base, monkeypatch):
     assert not likelihood.requires_grad
 
 
-def test_text_loss_by_hand(base):
-    end, prefix = base.tokenizer.eos_token_id, prefix_for(base, 2)
-    texts = base.prompt_tokenizer.text_targets(["Ada moved to Bergen.", "Hugo"], window=4)
-    losses = []
-    for index, text in enumerate(["Ada moved to Bergen.", "Hugo"]):
-        wanted = ids_of(base, text)[:4]
-        chances = plain_logits(base, alone(prefix, index), [end, *wanted]).log_softmax(-1)
-        losses += [-chances[place, token].item() for place, token in enumerate(wanted)]
-    assert base.loss(prefix, texts).item() == pytest.approx(sum(losses) / len(losses), rel=1e-4)
-
-
 @pytest.fixture(params=["gpt2", "llama"])
 def tuned(request, tiny):
     base = load_base(str(tiny.bases[request.param]))

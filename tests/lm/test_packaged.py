@@ -168,13 +168,3 @@ def test_hub_comes_last(monkeypatch):
     monkeypatch.setattr(packaged, "_MINILM_PACKAGE", "not_installed_at_all")
     assert locate(NAME) == NAME
     assert locate("nobody/nothing") == "nobody/nothing"
-
-
-def test_missing_encoder(monkeypatch):
-    monkeypatch.setitem(PACKAGED_MODELS, NAME, PACKAGED_MODELS[MINILM])
-    monkeypatch.setattr(packaged, "_MINILM_PACKAGE", "not_installed_at_all")
-    with pytest.raises(ModelError) as bundled:
-        load_encoder(NAME)
-    assert "[embedded]" in bundled.value.hint
-    with pytest.raises(ModelError, match="nobody/nothing"):
-        load_encoder("nobody/nothing")

@@ -6,7 +6,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mbc_engine.paper.codebook import Codebook
 from mbc_engine.paper.memories import BankMemory, CodeMemory, VectorMemory
 from mbc_engine.paper.reads import read
 
@@ -61,16 +60,3 @@ def test_no_codes(small, mode):
     reader = small.reader(codebook, routed=True)
     assert read(mode, reader, question, CodeMemory(small.codes(0), codebook)).codes is None
     assert read(mode, reader, question, VectorMemory(torch.randn(4, 3, 6))).codes is None
-
-
-@pytest.mark.parametrize("mode", ["flat", "routed", "hierarchical:2"])
-def test_codes_are_lazy(small, mode, monkeypatch):
-    codebook = small.codebook()
-    memory, asked = CodeMemory(small.codes(4), codebook), []
-    reading = read(mode, small.reader(codebook, routed=True), small.question(), memory)
-    shape = codebook.shape
-    monkeypatch.setattr(Codebook, "shape", property(lambda codebook: asked.append(codebook) or shape))
-    assert reading.sources
-    assert not asked
-    assert reading.codes is reading.codes
-    assert asked == [codebook]

@@ -115,7 +115,6 @@ class Released:
         return KVPrefix(keys, values)
 
 
-NUMBERS = [[-4.41112, -0.674734], [-2.654258, 1.082129], [-1.056378, -0.880201], [0.472578, -0.042973]]
 TEXTS = ["Ada moved to Rome.", "Bru moved to the old port of Bergen in the spring."]
 QUESTIONS = ["Where did Ada move?", "Where?"]
 
@@ -145,14 +144,6 @@ def test_the_prefix_is_as_there(model, checkpoint):
     ours, theirs = model.prefix(found), there.prefix(expected)
     torch.testing.assert_close(ours.keys, theirs.keys, rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(ours.values, theirs.values, rtol=1e-4, atol=1e-5)
-
-
-@torch.no_grad()
-def test_numbers_as_written_down(model):
-    latents = torch.linspace(-1, 1, 2 * T * D).view(2, T, D)
-    modulation, prefix = model.aggregator(latents, latents[:1]).modulation, model.prefix(latents)
-    found = [modulation[0, 0, :2], modulation[1, 3, :2], prefix.keys[0, 1, 3, 0, :2], prefix.values[1, 0, 2, 1, :2]]
-    torch.testing.assert_close(torch.stack(found), torch.tensor(NUMBERS), rtol=1e-3, atol=1e-4)
 
 
 @torch.no_grad()

@@ -86,21 +86,6 @@ def test_half_written_last_line_is_left_out(path, cut):
     assert list(read_events(path)) == SOME[:-1]
 
 
-def test_reopened_log_rewinds_over_a_half_written_line(path):
-    log = EventLog(path)
-    log.append(SOME[0])
-    position = log.position()
-    log.append(SOME[1])
-    log.close()
-    path.write_bytes(path.read_bytes()[:-4])
-    log = EventLog(path)
-    log.rewind(position)
-    assert log.position() == position == path.stat().st_size
-    log.append(SOME[3])
-    log.close()
-    assert list(read_events(path)) == [SOME[0], SOME[3]]
-
-
 def test_unknown_fields_their_order_and_whole_numbers_do_not_matter(path):
     path.write_text(
         '{"event": "CheckpointSaved", "step": 1, "path": "p", "colour": "blue", "time": 1}\n'

@@ -11,7 +11,7 @@ from mbc_engine.paper.builder import build, load_pretrained
 from mbc_engine.paper.checkpoint import trained_state
 from mbc_engine.training import objective as optimising
 from mbc_engine.training.data import TextStates, TrainingSet
-from mbc_engine.training.objective import Objective, adam, learning_rate
+from mbc_engine.training.objective import Objective, learning_rate
 from mbc_engine.training.processes import processes_on
 
 ROUTED = ["model.routing=true", "training.losses.routing=0.5"]
@@ -245,18 +245,6 @@ def test_accumulated_gradient(tiny, start, examples, monkeypatch):
     (gradients,) = seen
     torch.testing.assert_close(gradients[str(tuple(model.prefix.up.shape))], model.prefix.up.grad)
     torch.testing.assert_close(gradients[str(tuple(model.codebook.books.shape))], model.codebook.books.grad)
-
-
-def test_optimiser_settings(tiny, start, monkeypatch):
-    clips = []
-    monkeypatch.setattr(optimising, "clip_gradients", lambda values, norm: clips.append(norm))
-    start(tiny.config("gpt2", "bert", "training.clip=7.0"), "run", until=lambda event: isinstance(event, TrainStep))
-    assert clips == [7.0]
-    optimizer = adam(tiny.model(), 1e-5)
-    assert type(optimizer) is torch.optim.Adam
-    for group in optimizer.param_groups:
-        settings = (group["lr"], group["betas"], group["eps"], group["weight_decay"], group["amsgrad"])
-        assert settings == (1e-5, (0.9, 0.999), 1e-8, 0, False)
 
 
 @pytest.mark.parametrize(
