@@ -248,22 +248,14 @@ def test_accumulated_gradient(tiny, start, examples, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("total", "warmup", "expected"),
+    ("total", "warmup", "decay", "expected"),
     [
-        (1000, 0.01, [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.0, 1.0]),
-        (10, 0.3, [1 / 3, 2 / 3, 1.0, 1.0]),
-        (10, 0.0, [1.0, 1.0]),
-        (3, 0.01, [1.0, 1.0]),
+        (1000, 0.01, 0.0, [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1, 1]),
+        (10, 0.0, 0.0, [1, 1]),
+        (3, 0.01, 0.0, [1, 1, 1]),
+        (10, 0.2, 0.4, [0.5, 1, 1, 1, 1, 1, 1, 0.75, 0.5, 0.25]),
     ],
 )
-def test_warmup(total, warmup, expected):
-    settings = TrainingSettings(learning_rate=2e-5, warmup=warmup)
-    rates = [learning_rate(step, total, settings) / 2e-5 for step in range(len(expected))]
-    assert rates == pytest.approx(expected)
-    assert learning_rate(total - 1, total, settings) == 2e-5
-
-
-def test_decay():
-    settings = TrainingSettings(learning_rate=2e-5, warmup=0.2, decay=0.4)
-    rates = [learning_rate(step, 10, settings) / 2e-5 for step in range(10)]
-    assert rates == pytest.approx([0.5, 1, 1, 1, 1, 1, 1, 0.75, 0.5, 0.25])
+def test_learning_rates_rise_and_fall(total, warmup, decay, expected):
+    settings = TrainingSettings(learning_rate=2e-5, warmup=warmup, decay=decay)
+    assert [learning_rate(step, total, settings) / 2e-5 for step in range(len(expected))] == pytest.approx(expected)
