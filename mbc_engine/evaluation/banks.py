@@ -253,10 +253,7 @@ def _bank_in_memory(model: Model, *, keeps_text: bool) -> MemoryBank:
 
 def _size_as_file(bank: MemoryBank) -> int:
     """Bytes of a new bank file with a bank's documents."""
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        MemoryBank.open(Path(folder, "bank.mbc"), create=bank.header) as copy,
-    ):
+    with tempfile.TemporaryDirectory() as folder, MemoryBank.open(Path(folder, "bank.mbc"), create=bank.header) as copy:
         for _ in merge(copy, bank):
             pass
         copy.checkpoint()

@@ -109,13 +109,7 @@ class T5Amortizer(Amortizer):
     """
 
     def __init__(
-        self,
-        t5: PreTrainedModel,
-        tokens: int,
-        dim: int,
-        centring: Centring | None = None,
-        *,
-        as_released: bool = False,
+        self, t5: PreTrainedModel, tokens: int, dim: int, centring: Centring | None = None, *, as_released: bool = False
     ) -> None:
         super().__init__(tokens, centring)
         self.t5, self.as_released = t5, as_released

@@ -61,13 +61,7 @@ def test_shuffling_over_codebook(tiny, books):
 
 
 # Whether a read of twenty chunks gives the same with codes shuffled over documents as without.
-READS = {
-    "flat": True,
-    "routed:19": False,
-    "routed:20": True,
-    "hierarchical:3": False,
-    "hierarchical:20": True,
-}
+READS = {"flat": True, "routed:19": False, "routed:20": True, "hierarchical:3": False, "hierarchical:20": True}
 
 
 @pytest.mark.parametrize("read_mode", READS)

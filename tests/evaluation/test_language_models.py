@@ -68,10 +68,9 @@ def test_oracle_reads_each_questions_document(parrot):
     assert answered == [f"read: {DOCUMENTS[2]}", f"read: {DOCUMENTS[1]}"]
 
 
-@pytest.mark.parametrize("family", ["gpt2", "llama"])
-def test_what_is_read_fits_the_context_uncut(tiny, family, monkeypatch):
+def test_what_is_read_fits_the_context_uncut(tiny, monkeypatch):
     """The model itself gets the whole piece, its question and room for the answer."""
-    base, prompts = load_base(str(tiny.bases[family])), []
+    base, prompts = load_base(str(tiny.bases["llama"])), []
     generate = base.model.generate
     monkeypatch.setattr(
         base.model, "generate", lambda input_ids, **rest: prompts.append(input_ids) or generate(input_ids, **rest)

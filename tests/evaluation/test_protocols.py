@@ -150,12 +150,6 @@ class TestOnline:
         assert outcome.cost.seconds_per_document == 3
         assert outcome.cost.seconds_per_answer == 0.5
 
-    @pytest.mark.parametrize(("size", "banks", "share"), [(2, 4, 100), (4, 2, 75), (8, 1, 37.5)])
-    def test_the_same_questions_are_asked_in_memories_of_every_size(self, examples, size, banks, share):
-        _, found = finished(online(Forgetful(3), stream(asked_twice(examples(8))), bank_documents=size))
-        assert (found.cost.documents, found.banks, found.scores.questions) == (size, banks, 16)
-        assert (found.scores.exact_match.value, found.scores.first_source) == (share, None)
-
     def test_costs_of_banks_are_of_one_of_them(self, examples, timed):
         data = [*examples(4), *asked_twice(examples(2))[2:]]  # four questions about the first bank, two of the second
         method = timed(Perfect(paper_row=10, paper_fixed=100))
@@ -217,10 +211,6 @@ class TestRetention:
     def test_a_forgetful_method_loses_what_came_first(self, examples):
         _, found = finished(retention(Forgetful(5), stream(examples(8)), Retention(first=4, step=2, further=4)))
         assert [(own.scores.exact_match.value, own.retained.value) for own in found] == [(100, 100), (75, 75), (25, 25)]
-
-    def test_nothing_known_at_first_has_no_retention(self, examples):
-        _, found = finished(retention(Forgetful(0), stream(examples(4)), Retention(first=2, step=1, further=2)))
-        assert [(own.scores.f1.value, own.retained) for own in found] == [(0, None)] * 3
 
     def test_a_stream_without_a_second_step_is_an_error(self, examples):
         with pytest.raises(

@@ -120,12 +120,6 @@ class TestVerdicts:
         ]
         assert report.verdicts[2].claim == "Uniform is worse than Closed book"
 
-    def test_an_interval_above_0_is_not_enough(self):
-        # The sign-flip test of three documents cannot go below 2 / 8.
-        (verdict,) = report_of(mbc=results_of(predict(3, 3)), mbc_shuffled_codes=results_of(predict(0, 3))).verdicts
-        assert verdict.outcome == "no"
-        assert verdict.figures.endswith(", p = 0.250)")
-
     def test_of_several_cells_each_sentence_says_which(self):
         first = cell_of({"mbc": results_of(predict(60, 99)), "mbc-wrong": results_of(predict(0, 99))})
         second = replace(first, name="tiny-other", dataset="Other")
@@ -239,9 +233,7 @@ def test_untrusted_text_is_no_markup():
         (p_value(0.0312), "0.031"),
         (p_value(0.0002), "< 0.001"),
         (percent(None), NOTHING),
-        (seconds(None), NOTHING),
         (seconds(0), "0 s"),
-        (seconds(0.00123), "1.23 ms"),
         (seconds(6.74e-8), "0.0674 µs"),
         (seconds(0.0009999), "1 ms"),
         (seconds(999.7), "1,000 s"),

@@ -145,14 +145,6 @@ def test_prediction_fields():
     assert predicted(MethodAnswer("Berg\ud800en\0")).answer == "Berg\ufffden\ufffd"
 
 
-@pytest.mark.parametrize(
-    ("sources", "rank"),
-    [(None, None), ((), None), ((2,), 0), ((9, 8, 7, 6, 2), 4), ((9, 8, 7, 6, 5, 2), None), ((12,), None)],
-)
-def test_rank_is_among_the_first_five(sources, rank):
-    assert predicted(MethodAnswer("", sources)).rank == rank
-
-
 def test_scores_are_means_in_percent():
     right = replace(predicted(MethodAnswer("Bergen", (2,))), document=0)
     half = replace(right, exact_match=False, f1=0.5, rank=3)

@@ -127,13 +127,6 @@ def test_impossible_stages_are_skipped(work, settings, tmp_path):
     assert of_kind(events, ExperimentFinished)[0].done == 2
 
 
-def test_errors_are_raised_without_skips(work, settings):
-    given = settings()
-    lost = given.datasets[0].model_copy(update={"test": "lost.jsonl"})
-    with pytest.raises(DataError, match=r"lost\.jsonl"):
-        work(given.model_copy(update={"datasets": [lost]}), skips=False)
-
-
 def test_data_files_may_move_and_settings_be_added(work, untrained, tmp_path):
     given = untrained()
     work(given)

@@ -20,13 +20,6 @@ def by_document(values, documents):
     ]
 
 
-def all_means(values, documents):
-    """The means of all ordered draws of as many documents as there are, with replacement."""
-    groups = by_document(values, documents)
-    draws = [list(itertools.chain(*drawn)) for drawn in itertools.product(groups, repeat=len(groups))]
-    return sorted(sum(drawn) / len(drawn) for drawn in draws)
-
-
 def all_flips(first, second, documents):
     """The share of all 2^documents exchanges of the methods that leave as large a difference, in exact numbers."""
     differences = [Fraction(one) - Fraction(other) for one, other in zip(first, second, strict=True)]
@@ -39,15 +32,6 @@ def all_flips(first, second, documents):
 def compared(first, second, documents, **draws):
     (found,) = compare_pairs([(first, second)], documents, **draws)
     return found
-
-
-def test_the_interval_holds_the_middle_of_all_means():
-    values, documents = [1, 1, 0, 0.5, 0, 0, 1], ["a", "a", "a", "b", "c", "c", "d"]
-    means = all_means(values, documents)  # 4^4 of them
-    found = interval(values, documents, resamples=200_000)
-    assert found.value == 0.5
-    assert found.low == pytest.approx(means[int(0.025 * 256)], abs=0.03)
-    assert found.high == pytest.approx(means[int(0.975 * 256)], abs=0.03)
 
 
 def test_two_documents_by_hand():
@@ -64,13 +48,6 @@ def test_interval_depends_on_seed_not_order(questions, seed):
     assert of(sorted(questions)) == found == of(questions)
     assert found.value == pytest.approx(np.mean(values))
     assert min(values) <= found.low <= found.high <= max(values)
-
-
-def test_a_paired_test_by_hand():
-    """Sums of differences 1, 1, 2, so that only two of eight flips come to 4 or -4."""
-    found = compared([1, 1, 1, 1], [0, 0, 0, 0], ["a", "b", "c", "c"])
-    assert found.p == 2 / 8
-    assert found.difference == Interval(1.0, 1.0, 1.0)
 
 
 def test_several_pairs_are_each_what_it_is_alone():

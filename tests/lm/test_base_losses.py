@@ -5,7 +5,6 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from mbc_engine.errors import ModelError
 from mbc_engine.lm import base as module
 from mbc_engine.lm.base import load_base, token_losses
 from tests.lm.conftest import QUESTIONS, alone, ids_of, plain_logits, prefix_for
@@ -68,23 +67,6 @@ def test_piece_loss_by_hand(tuned):
     assert tuned.piece_loss(piece, weights).item() == pytest.approx(expected.item(), rel=1e-5)
     found = gradients(tuned, tuned.piece_loss(piece, weights))
     assert all(torch.allclose(found[name], value, atol=1e-5) for name, value in by_hand.items())
-
-
-def test_tuning_needs_float32(tiny):
-    base = load_base(str(tiny.bases["llama"]), weights="bf16")
-    with pytest.raises(ModelError, match=r"only be tuned in float32, but this one has bfloat16 weights\.") as caught:
-        base.tune()
-    assert caught.value.hint
-    assert not any(parameter.requires_grad for parameter in base.parameters())
-
-
-def test_save(tuned, tmp_path):
-    with torch.no_grad():
-        next(tuned.parameters()).add_(0.5)
-    tuned.save(tmp_path)
-    opened = load_base(str(tmp_path))
-    assert all(torch.equal(value, again) for value, again in zip(tuned.parameters(), opened.parameters(), strict=True))
-    assert opened.generate(opened.no_prefix(4), QUESTIONS) == tuned.generate(tuned.no_prefix(4), QUESTIONS)
 
 
 @pytest.mark.parametrize("count", [1, 3, 4, 11])

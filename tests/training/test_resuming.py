@@ -129,16 +129,15 @@ def test_stopped_run_resumes_bit_identically(tiny, tmp_path, start, whole, step,
     same_outcome(whole(config, validate), tmp_path / "stopped")
 
 
-@pytest.mark.parametrize("step", [2, 5], ids=["in the middle", "an epoch's last"])
-def test_stop_on_request(tiny, tmp_path, start, step):
+def test_stop_on_request(tiny, tmp_path, start):
     def at(event):
-        if isinstance(event, TrainStep) and event.step == step:
+        if isinstance(event, TrainStep) and event.step == 2:
             request_stop(tmp_path / "run")
         return False
 
     events = start(tiny.config(), "run", until=at)
     assert isinstance(events[-2], CheckpointSaved)
-    assert events[-1] == TrainStateChanged("stopped", step, 10)
+    assert events[-1] == TrainStateChanged("stopped", 2, 10)
     assert not is_stop_requested(tmp_path / "run")
     assert not is_running(tmp_path / "run")
 
