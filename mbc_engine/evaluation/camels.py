@@ -168,11 +168,8 @@ def inner_batch(
 
     Of a document longer than the window, a piece with the answer is taken.
     """
-    rng, tokenizer, window = (
-        random.Random(f"{seed} batch {number}"),
-        base.prompt_tokenizer,
-        min(window, base.context - 1),
-    )
+    rng, tokenizer = random.Random(f"{seed} batch {number}"), base.prompt_tokenizer
+    window = min(window, base.context - 1)
 
     def piece_of(text: str, answer: str) -> str:
         pieces = [piece.text for piece in tokenizer.pieces(text, window)]

@@ -79,14 +79,11 @@ class Amortizer(nn.Module, ABC):
     def contextualise(self, ids: Tensor, mask: Tensor) -> Tensor:
         return token_states(self.pretrained, ids, mask)
 
-    def vectors(self, states: Tensor, mask: Tensor) -> Tensor:
-        return self.centre(self.readout(states, mask))
-
     def centre(self, vectors: Tensor) -> Tensor:
         return vectors if self.centring is None else self.centring(vectors)
 
     def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
-        return self.vectors(self.contextualise(ids, mask), mask)
+        return self.centre(self.readout(self.contextualise(ids, mask), mask))
 
 
 class TokenHead(nn.Module):

@@ -4,6 +4,7 @@ import os
 import tomllib
 from collections import Counter
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import numpy as np
 import pytest

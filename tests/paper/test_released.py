@@ -3,14 +3,17 @@
 The checkpoint is drawn, by the names and shapes of its tensors.
 """
 
+import runpy
+from pathlib import Path
+
 import pytest
 import torch
 from torch.nn import functional
 
 from mbc_engine.errors import ConfigError, ModelError
 from mbc_engine.lm.base import KVPrefix
-from mbc_engine.paper.released import load_released
 
+load_released = runpy.run_path(str(Path(__file__).parents[2] / "recipes" / "released" / "convert.py"))["load_released"]
 T, D, HEADS, BASE_HEADS, SLOTS = 4, 32, 2, 4, 8
 RELEASED = ("model.as_released=true", "model.documents.window=24", "model.questions.window=16")
 
