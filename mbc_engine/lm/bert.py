@@ -393,6 +393,9 @@ def batches(lengths: Sequence[int], total: int) -> Iterator[list[int]]:
         yield batch
 
 
+_controller: Final = cache(ThreadpoolController)
+
+
 class _OneThread:
     """Keeps numpy's matrix products on one thread: many small ones took 20 times as long on two that waited for others.
 
@@ -416,11 +419,6 @@ class _OneThread:
 
 
 one_thread: Final = _OneThread()
-
-
-@cache
-def _controller() -> ThreadpoolController:
-    return ThreadpoolController()
 
 
 def map_tensors(path: Path) -> dict[str, NDArray[Any]]:

@@ -1,8 +1,6 @@
 """Fine-tuning, on a stream and on questions: steps by hand, what is learned, kept and restored, and that an
 interruption changes nothing."""
 
-from typing import ClassVar
-
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -86,22 +84,8 @@ def test_the_footprint_is_the_changed_weights_as_stored(base, tmp_path):
     assert method.footprint().on_disk == 0
 
 
-class RecordedFineTuned(FineTuned):
-    """A method that answers by its rate: at 0.1 right, at 0.2 half right twice, at 0.3 one right, one wrong."""
-
-    answers_by_rate: ClassVar = {
-        0.1: ["Aalen", "Bergen"],
-        0.2: ["Aalen in", "Bergen in"],
-        0.3: ["Aalen", "Cadiz"],
-        0.4: ["", ""],
-    }
-
-    def __init__(self, *arguments, rate, **options):
-        super().__init__(*arguments, rate=rate, **options)
-        self.answers = self.answers_by_rate[round(rate % 1, 1)]
-
-    def answer(self, questions):
-        return [MethodAnswer(text) for text in self.answers]
+# What a method answers by its rate: at 0.1 right, at 0.2 half right twice, at 0.3 one right, one wrong.
+BY_RATE = {0.1: ["Aalen", "Bergen"], 0.2: ["Aalen in", "Bergen in"], 0.3: ["Aalen", "Cadiz"], 0.4: ["", ""]}
 
 
 @pytest.mark.parametrize(
@@ -109,7 +93,7 @@ class RecordedFineTuned(FineTuned):
     [([0.2, 0.1, 0.3], 0.1), ([0.2, 0.3], 0.2), ([0.4, 0.3], 0.3), ([2.1, 1.1, 3.1], 1.1), ([0.4], 0.4)],
 )
 def test_sweep_takes_best_f1_then_smallest_rate(tiny, monkeypatch, rates, best):
-    monkeypatch.setattr(fine_tuning, "FineTuned", RecordedFineTuned)
+    monkeypatch.setattr(FineTuned, "answer", lambda own, _: map(MethodAnswer, BY_RATE[round(own._rate % 1, 1)]))
     asked = [
         QAExample("0", "Ada moved.", "Where?", ("Aalen",)),
         QAExample("1", "Bru moved.", "Where?", ("Bergen", "Bergen in Norway")),
