@@ -158,8 +158,8 @@ def _row(name: str, done: MethodResults, answered: Mapping[str, Sequence[Predict
         return interval([100 * one.f1 for one in asked], [one.cluster for one in asked]) if asked else None
 
     kind, wrong = method_kind(name), next((other for other in controls_of(name) if "-wrong" in other), "")
-    about = {"method": name, "title": kind.title, "is_control": kind.control_of is not None}
-    return replace(done, **about, alone=f1_of_first("closed-book"), wrong=f1_of_first(wrong))
+    done = replace(done, method=name, title=kind.title, is_control=kind.control_of is not None)
+    return replace(done, alone=f1_of_first("closed-book"), wrong=f1_of_first(wrong))
 
 
 def _with_controls(asked: Sequence[str]) -> Iterator[tuple[str, str]]:

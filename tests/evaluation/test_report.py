@@ -46,10 +46,12 @@ def test_each_size_of_memory_has_its_tests():
     assert found == [(0, "mbc", "mbc-wrong", 30.0), (1, "mbc", "mbc-wrong", 20.0)]
 
 
-def test_retention_stands_beside_what_is_not_remembered():
+@pytest.mark.parametrize("name", ["mbc", "mbc-text"])
+def test_retention_stands_beside_what_is_not_remembered(name):
     """Of the four questions about the first four documents, the closed book answers three and the wrong bank one."""
-    mbc = replace(results_of(predict(4, 10)), retention=retention_of(4, 80.0))
-    cell = cell_of({"mbc": mbc, "closed-book": results_of(predict(3, 10)), "mbc-wrong": results_of(predict(1, 10))})
+    kept = replace(results_of(predict(4, 10)), retention=retention_of(4, 80.0))
+    controls = {"closed-book": results_of(predict(3, 10)), f"{name}-wrong": results_of(predict(1, 10))}
+    cell = cell_of({name: kept, **controls})
     assert (cell.rows[0].alone.value, cell.rows[0].wrong.value) == (75.0, 25.0)
     assert (cell.rows[1].alone, cell.rows[1].wrong) == (None, None)
 

@@ -9,7 +9,6 @@ from mbc_engine.errors import ConfigError
 from mbc_engine.evaluation.cells import cells
 from mbc_engine.evaluation.methods import METHODS, published
 from mbc_engine.evaluation.suite import Base, Dataset, Suite, load_suite
-from mbc_engine.names import suite_names
 
 ONE = """
 title = "One"
@@ -40,12 +39,6 @@ def suite(tmp_path, monkeypatch):
         return str(path)
 
     return write
-
-
-def test_the_suites_of_the_package_are_usable():
-    assert suite_names() == ["paper", "small", "smollm2"]
-    for name in suite_names():
-        load_suite(name)
 
 
 def test_paper_suite_is_table_1():
