@@ -39,7 +39,7 @@ def load_examples(source: str) -> list[QAExample]:
     Raises DataError if it is missing, of an unknown kind, lacks a column or holds no questions.
     """
     whole, part = _split_part(source)
-    examples = _squad(whole) if _is_squad(whole) else read_examples(Path(whole))
+    examples = _squad(whole) if whole.startswith(_SQUAD) else read_examples(Path(whole))
     if part is not None:
         documents = list(dict.fromkeys(example.text for example in examples))
         taken = set(documents[part])
@@ -55,14 +55,14 @@ def absolute(source: str, folder: Path | None = None) -> str:
     if path is None:
         return source
     whole, path = _split_part(source)[0], (folder or Path()).absolute() / path
-    split = f"{_SQUAD}{_parse_squad(whole)[0]}:" if _is_squad(whole) else ""
+    split = f"{_SQUAD}{_parse_squad(whole)[0]}:" if whole.startswith(_SQUAD) else ""
     return f"{split}{path}{source[len(whole) :]}"
 
 
 def file_of(source: str) -> Path | None:
     """The file or folder a dataset is read from; None if it comes from the hub."""
     whole, _ = _split_part(source)
-    return _parse_squad(whole)[1] if _is_squad(whole) else Path(whole)
+    return _parse_squad(whole)[1] if whole.startswith(_SQUAD) else Path(whole)
 
 
 def is_of_hub(source: str) -> bool:
@@ -72,15 +72,11 @@ def is_of_hub(source: str) -> bool:
 
 def own_validation(sources: Sequence[str]) -> str | None:
     """The paper's validation set for training on `sources`: SQuAD's if they are just `squad:train`, else None."""
-    if len(sources) != 1 or not _is_squad(sources[0]):
+    if len(sources) != 1 or not sources[0].startswith(_SQUAD):
         return None
     split, folder = _parse_squad(_split_part(sources[0])[0])
     suffix = f":{folder}" if folder else ""
     return f"{_SQUAD}validation{suffix}" if split == "train" else None
-
-
-def _is_squad(source: str) -> bool:
-    return source.startswith(_SQUAD)
 
 
 def _split_part(source: str) -> tuple[str, slice | None]:

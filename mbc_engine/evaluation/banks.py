@@ -58,11 +58,10 @@ class MemoryMethod(Method):
         self._memorised: Memorised | None = None
 
     def adapt(self, documents: Sequence[str]) -> None:
-        chunked = [self._model.documents.chunker(text) for text in documents]
+        chunked = [self._model.chunker(text) for text in documents]
         chunks = [chunk for own in chunked for chunk in own]
         made = self._model.amortise(chunks).cpu().numpy() if self._codebook is None else self._model.memorise(chunks)
-        ends = np.cumsum([len(own) for own in chunked], dtype=np.int64)
-        self._documents += [made[end - len(own) : end] for own, end in zip(chunked, ends, strict=True)]
+        self._documents += np.split(made, np.cumsum([len(own) for own in chunked], dtype=np.int64))[:-1]
         self._digests += map(_digest, documents)
         self._memorised = None
 
@@ -141,27 +140,19 @@ class WrongBank(Method):
         return self._method.footprint()
 
 
-def shuffled_over_documents(seed: int = 0) -> Callable[[Codes], Codes]:
-    """Shuffles the codes of each position across chunks: every document becomes a mixture of others."""
-
-    def corrupt(codes: Codes) -> Codes:
-        rng = np.random.default_rng(seed)
-        return np.stack([rng.permutation(codes[:, token]) for token in range(codes.shape[1])], axis=1)
-
-    return corrupt
+def shuffled_over_documents(codes: Codes, seed: int = 0) -> Codes:
+    """Shuffle the codes of each position across chunks: every document becomes a mixture of others."""
+    rng = np.random.default_rng(seed)
+    return np.stack([rng.permutation(codes[:, token]) for token in range(codes.shape[1])], axis=1)
 
 
-def shuffled_over_codebook(codebook: Codebook, seed: int = 0) -> Callable[[Codes], Codes]:
-    """Permutes each codebook, so that every code stands for another vector; code frequencies are kept."""
-
-    def corrupt(codes: Codes) -> Codes:
-        shape = codebook.books.shape[:3]  # levels, positions, codes
-        others = np.random.default_rng(seed).permuted(np.broadcast_to(np.arange(shape[2]), shape), axis=-1)
-        positions = np.arange(codes.shape[1]) if codebook.per_position else 0
-        read = [others[level, positions, codes[..., level]] for level in range(codes.shape[2])]
-        return np.stack(read, axis=-1).astype(codes.dtype)
-
-    return corrupt
+def shuffled_over_codebook(codes: Codes, codebook: Codebook, seed: int = 0) -> Codes:
+    """Permute each codebook, so that every code stands for another vector; code frequencies are kept."""
+    shape = codebook.books.shape[:3]  # levels, positions, codes
+    others = np.random.default_rng(seed).permuted(np.broadcast_to(np.arange(shape[2]), shape), axis=-1)
+    positions = np.arange(codes.shape[1]) if codebook.per_position else 0
+    read = [others[level, positions, codes[..., level]] for level in range(codes.shape[2])]
+    return np.stack(read, axis=-1).astype(codes.dtype)
 
 
 class RetrieveAndRead(Method):
@@ -239,13 +230,12 @@ class TextPrefix(RetrieveAndRead):
         return [MethodAnswer(text, ()) for text in answers_of(self._base, questions)]  # from an empty prefix
 
     def _read(self, questions: Sequence[str], hits: Sequence[Sequence[Hit]]) -> Iterator[tuple[str, Hit | None]]:
-        best = [found[0] if found else None for found in hits]
+        best = [found[0] for found in hits]
         order = np.arange(self._bank.totals().chunks)
         if self._shuffles:
             order = np.random.default_rng(self._seed).permutation(order)
-        chunks = [int(order[hit.chunk]) for hit in best if hit]
-        texts = iter([stored.text if stored else "" for stored in self._bank.texts_at(chunks)])
-        passages = [next(texts) if hit else "" for hit in best]
+        texts = self._bank.texts_at([int(order[hit.chunk]) for hit in best])
+        passages = [stored.text if stored else "" for stored in texts]
         return zip(answers_of(self._base, questions, passages), best, strict=True)
 
 
@@ -263,10 +253,7 @@ def _bank_in_memory(model: Model, *, keeps_text: bool) -> MemoryBank:
 
 def _size_as_file(bank: MemoryBank) -> int:
     """Bytes of a new bank file with a bank's documents."""
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        MemoryBank.open(Path(folder, "bank.mbc"), create=bank.header) as copy,
-    ):
+    with tempfile.TemporaryDirectory() as folder, MemoryBank.open(Path(folder, "bank.mbc"), create=bank.header) as copy:
         for _ in merge(copy, bank):
             pass
         copy.checkpoint()

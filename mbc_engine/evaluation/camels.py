@@ -4,11 +4,10 @@ A small weight model predicts how much each token of a document counts. It is tr
 gradient step on documents the base LM answers their questions, while its output on other text does not change. The base
 LM is then fine-tuned with its weights.
 
-A step accumulates the outer gradients of a few inner batches of document-question-answer triples. As in the released
-code, the updated base LM is carried over from one inner batch to the next and restored for the next step. There are two
-differences: the released code takes a step on each document of an inner batch in turn and ours one on their sum, which
-is the same up to terms of α²; and its locality term compares the output on web text with that before the inner batch,
-ours the output on another training document with that before the first inner batch.
+A step accumulates the outer gradients of a few inner batches of document-question-answer triples, over which, as in the
+released code, the updated base LM is carried. Unlike there, the documents of an inner batch are learned in one step on
+their sum, the same up to terms of α²; and the locality term compares the output on another training document, not on
+web text, with that before the first inner batch.
 """
 
 import copy
@@ -168,11 +167,8 @@ def inner_batch(
 
     Of a document longer than the window, a piece with the answer is taken.
     """
-    rng, window, tokenizer = (
-        random.Random(f"{seed} batch {number}"),
-        min(window, base.context - 1),
-        base.prompt_tokenizer,
-    )
+    rng, tokenizer = random.Random(f"{seed} batch {number}"), base.prompt_tokenizer
+    window = min(window, base.context - 1)
 
     def piece_of(text: str, answer: str) -> str:
         pieces = [piece.text for piece in tokenizer.pieces(text, window)]

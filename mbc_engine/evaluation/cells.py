@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -135,26 +135,20 @@ class Cell:
         return hold_out(train, _HELD_BACK)
 
     @cached_property
-    def _learned(self) -> tuple[list[QAExample], list[QAExample], list[QAExample]]:
-        dataset, (train, validation) = self.dataset, self._train_and_validation
-        questions = _joined(dataset.questions_train) or train
-        if validation:
-            validation = [*stream(validation, dataset.most_validation).examples]
-        return evenly_spaced(train, dataset.most_train), evenly_spaced(questions, dataset.most_train), validation
-
-    @property
     def train(self) -> list[QAExample]:
         """Training examples for MBC, MAC, token weights and readers; empty without training data."""
-        return self._learned[0]
+        return evenly_spaced(self._train_and_validation[0], self.dataset.most_train)
 
-    @property
+    @cached_property
     def question_train(self) -> list[QAExample]:
         """Training examples for the base LMs of fine-tuning and closed book."""
-        return self._learned[1]
+        questions = _joined(self.dataset.questions_train) or self._train_and_validation[0]
+        return evenly_spaced(questions, self.dataset.most_train)
 
-    @property
+    @cached_property
     def validation(self) -> list[QAExample]:
-        return self._learned[2]
+        held_back = self._train_and_validation[1]
+        return [*stream(held_back, self.dataset.most_validation).examples] if held_back else []
 
     def require_same_questions(self) -> None:
         """Raise DataError if the questions differ from those that the cell's results are about, or if a document tested
@@ -166,7 +160,7 @@ class Cell:
                     f"{shared:,} of the {len(tested):,} documents of {self.dataset.test} are also {use} on.",
                     hint="Test on documents that are not in the training or validation data.",
                 )
-        for asked in (*self._learned, self.test.examples):
+        for asked in (self.train, self.question_train, self.validation, self.test.examples):
             for example in asked:
                 digest.update(json.dumps([example.id, example.text, example.question, example.answers]).encode())
             digest.update(b"\n")
@@ -202,9 +196,10 @@ class Cell:
             model = self.memory_model(trained)
             options = {"read_mode": kind.read or suite.read, "keeps_codes": trained in ("mbc", "mbc-null")}
             if name == "mbc-shuffled-documents":
-                options["corrupt"] = banks.shuffled_over_documents(suite.seed)
+                options["corrupt"] = partial(banks.shuffled_over_documents, seed=suite.seed)
             elif name == "mbc-shuffled-codes":
-                options["corrupt"] = banks.shuffled_over_codebook(model.require_codebook(), suite.seed)
+                book = model.require_codebook()
+                options["corrupt"] = partial(banks.shuffled_over_codebook, codebook=book, seed=suite.seed)
             method = banks.MemoryMethod(model, **options)
         if name == "mbc-text-empty":
             return banks.WrongBank(method, ())

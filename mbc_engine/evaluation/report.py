@@ -27,6 +27,7 @@ from mbc_engine.names import READ_MODES
 from mbc_engine.runs.event_log import EventFollower
 
 NOTHING: Final = "\N{EN DASH}"
+_SIGNIFICANT: Final = 0.05
 _FEW_QUESTIONS: Final = 100  # fewer, and one question is worth more than a percentage point
 _FEW_CLUSTERS: Final = 20  # fewer, and what is true of them may not be true of others
 _TO_DO: Final = "not done yet"
@@ -156,11 +157,9 @@ def _row(name: str, done: MethodResults, answered: Mapping[str, Sequence[Predict
         asked = [one for one in answered.get(control, ()) if one.document < first]
         return interval([100 * one.f1 for one in asked], [one.cluster for one in asked]) if asked else None
 
-    kind, begin = method_kind(name), f"{name.partition('-')[0]}-wrong"
-    wrong = next((other for other in controls_of(name) if other.startswith(begin)), "")
-    alone, wrong_bank = f1_of_first("closed-book"), f1_of_first(wrong)
+    kind, wrong = method_kind(name), next((other for other in controls_of(name) if "-wrong" in other), "")
     done = replace(done, method=name, title=kind.title, is_control=kind.control_of is not None)
-    return replace(done, alone=alone, wrong=wrong_bank)
+    return replace(done, alone=f1_of_first("closed-book"), wrong=f1_of_first(wrong))
 
 
 def _with_controls(asked: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -199,8 +198,8 @@ def _verdicts(cell: CellReport, place: str) -> Iterator[Verdict]:
         outcome: Judgement = "unchecked"
         figures = ""
         if found is not None:
-            outcome = "yes" if found.is_gain else "worse" if found.is_loss else "no"
-            gap = found.difference
+            gap, is_significant = found.difference, found.adjusted < _SIGNIFICANT
+            outcome = "yes" if is_significant and gap.low > 0 else "worse" if is_significant and gap.high < 0 else "no"
             figures = (
                 f"F1 {percent(found.first)} against {percent(found.second)} "
                 f"(difference {difference(gap.value)}, 95% {between(gap)}, p = {p_value(found.adjusted)})"

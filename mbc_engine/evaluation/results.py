@@ -5,7 +5,7 @@ All shares are in percent.
 
 import tomllib
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
@@ -320,9 +320,7 @@ def _without_sources(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {**settings, "datasets": datasets}
 
 
-@cache
-def _adapter(kind: Any) -> TypeAdapter[Any]:
-    return TypeAdapter(kind)
+_adapter: Final[Callable[[Any], TypeAdapter[Any]]] = cache(TypeAdapter)
 
 
 def _write(path: Path, value: Any, kind: Any) -> None:

@@ -142,13 +142,13 @@ def _work(stage: Stage, cell: Cell, stop: threading.Event) -> Generator[Event, N
         folder.write("", "code-usage", CodeUsage(cell.config_of("reset").model.codebook.codes, *curves))
     elif stage.kind == "rate":
         folder.write(name, "rate", (yield from _best_rate(name, cell)))
-    elif stage.kind == "retention":
-        method = cell.method(name, folder.read(name, "rate"))
-        folder.write_measured(name, "retention", (yield from retention(method, cell.test, suite.retention, **options)))
     else:
         method, size = cell.method(name, folder.read(name, "rate")), stage.documents or suite.bank_documents
-        measured = yield from online(method, cell.test, bank_documents=size, **options)
-        folder.write_measured(name, stage.file.stem, [measured])
+        if stage.kind == "retention":
+            measured = yield from retention(method, cell.test, suite.retention, **options)
+        else:
+            measured = ((yield from online(method, cell.test, bank_documents=size, **options)),)
+        folder.write_measured(name, stage.file.stem, measured)
 
 
 def _best_rate(name: str, cell: Cell) -> Generator[Event, None, float]:

@@ -15,7 +15,6 @@ Floats = NDArray[np.float64]
 
 # Random numbers drawn at a time; more would take more memory and save no time.
 _DRAWN: Final = 1 << 20
-SIGNIFICANT: Final = 0.05
 
 
 @dataclass(frozen=True)
@@ -37,14 +36,6 @@ class Difference:
     difference: Interval
     p: float
     adjusted: float
-
-    @property
-    def is_gain(self) -> bool:
-        return self.adjusted < SIGNIFICANT and self.difference.low > 0
-
-    @property
-    def is_loss(self) -> bool:
-        return self.adjusted < SIGNIFICANT and self.difference.high < 0
 
 
 def interval(values: ArrayLike, clusters: Sequence[Any], *, resamples: int = 10_000, seed: int = 0) -> Interval:
@@ -120,10 +111,7 @@ def _sign_flip_p_values(sums: Floats, resamples: int, seed: int) -> list[float]:
 def _by_cluster(values: Sequence[ArrayLike] | Floats, clusters: Sequence[Any]) -> tuple[Floats, Floats]:
     """Each cluster's sum of each of N kinds of values, [clusters, N], and its number of questions, [clusters, 1]."""
     _, owner, counts = np.unique(np.asarray(clusters), return_inverse=True, return_counts=True)
-    arrays = np.asarray(values, np.float64)
-    if arrays.shape[1] != len(owner) or not len(owner):
-        raise ValueError(f"{arrays.shape[1]} values of {len(owner)} questions")
-    return np.stack([np.bincount(owner, one) for one in arrays], axis=1), counts[:, None].astype(np.float64)
+    return np.stack([np.bincount(owner, one) for one in values], axis=1), counts[:, None].astype(np.float64)
 
 
 def _parts(resamples: int, clusters: int) -> Iterator[int]:

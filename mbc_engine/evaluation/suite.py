@@ -27,14 +27,10 @@ from mbc_engine.evaluation.results import ExperimentFolder
 from mbc_engine.names import CONFIG, find_model, parse_read_mode, suite_names
 
 _Name = Annotated[str, Field(pattern=r"^[^/\\\x00]+$")]  # part of a folder's name
-
-
-def _located(source: str, info: Any) -> str:
-    return absolute(source, info.context["folder"]) if info.context else source
-
-
 # Where questions are: a path is absolute, or relative to the `folder` of the context.
-_Source = Annotated[str, AfterValidator(_located)]
+_Source = Annotated[
+    str, AfterValidator(lambda given, info: absolute(given, info.context["folder"]) if info.context else given)
+]
 
 
 class Base(Settings):
@@ -189,7 +185,8 @@ def require_usable(suite: Suite, origin: str | None = None) -> None:
     """
     if suite.read is not None:
         parse_read_mode(suite.read)
-    for fault, hint in _faults(suite):
+    if first := next(_faults(suite), None):
+        fault, hint = first
         raise ConfigError(f"{origin}: {fault}." if origin else f"{fault[0].upper()}{fault[1:]}.", hint=hint)
     for base in suite.bases:
         if base.preset is not None:

@@ -476,12 +476,7 @@ def load_base(name: str, *, weights: BaseWeights = "float32", device: str | torc
         # cuDNN's attention plans each new length anew, in 4 ms: more than half of a training step.
         torch.backends.cuda.enable_cudnn_sdp(False)
     model, tokenizer = open_pretrained(
-        AutoModelForCausalLM,
-        name,
-        what="The base LM",
-        weights=weights,
-        device=device,
-        check=key_value_modules,
+        AutoModelForCausalLM, name, what="The base LM", weights=weights, device=device, check=key_value_modules
     )
     if tokenizer.eos_token_id is None:
         raise ModelError(f"The tokenizer of {name} has no end-of-text token.", hint="Use another base LM.")

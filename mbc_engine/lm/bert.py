@@ -165,7 +165,11 @@ class Bert:
             x = normalised(f"{layer}.attention.{norm}", linear(f"{layer}.attention.{out}", read) + x)
             inner = compute.gelu(linear(f"{layer}.intermediate.dense", x))
             x = normalised(f"{layer}.output.LayerNorm", linear(f"{layer}.output.dense", inner) + x)
-        return _checked([compute.numpy(x[text]) for text in texts])
+        states = [compute.numpy(x[text]) for text in texts]
+        if not all(np.isfinite(some).all() for some in states):
+            message = "The weights of the encoder, or of its reader, are not all numbers."
+            raise ModelError(message, hint="Get the model again.")
+        return states
 
     def vectors(self, texts: Sequence[str], window: int) -> Floats:
         """Unit sentence vectors, the mean of the token states, of texts cut to `window` tokens: [B, E].
@@ -252,11 +256,8 @@ class Bert:
 def _require_numbers(config: Mapping[str, Any]) -> None:
     """Raises ValueError, KeyError or TypeError if the settings of an encoder could not be those of one."""
     names = ["vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads"]
-    names.append("max_position_embeddings")
-    if config["model_type"] == "bert":
-        names.append("type_vocab_size")
-    else:
-        names += ("relative_attention_num_buckets", "pad_token_id")
+    of_mpnet = ("relative_attention_num_buckets", "pad_token_id")
+    names += ["max_position_embeddings", *(("type_vocab_size",) if config["model_type"] == "bert" else of_mpnet)]
     if not all(type(config[name]) is int and config[name] > 0 for name in names):
         raise ValueError("its config has sizes that are not numbers above 0")
     if config["hidden_size"] % config["num_attention_heads"] or config.get("relative_attention_num_buckets", 4) < 4:
@@ -269,13 +270,6 @@ def _require_rows(kind: str, rows: int, ids: NDArray[np.int64]) -> None:
     if ids.max(initial=0) >= rows:
         what = "texts as long as the model's settings say" if kind == "position" else "its own tokenizer's tokens"
         raise ModelError(f"The encoder cannot read {what}.", hint="Get the model again.")
-
-
-def _checked(states: list[Floats]) -> list[Floats]:
-    if not all(np.isfinite(some).all() for some in states):
-        message = "The weights of the encoder, or of its reader, are not all numbers."
-        raise ModelError(message, hint="Get the model again.")
-    return states
 
 
 def _require_ordinary(tokenizer: Tokenizer) -> None:
@@ -291,15 +285,9 @@ class _Numpy:
     """What an encoder computes, on arrays of numpy."""
 
     concatenate: Any = staticmethod(np.concatenate)
-
-    def array(self, value: NDArray[Any]) -> NDArray[Any]:
-        return value
-
-    def numpy(self, value: NDArray[Any]) -> NDArray[Any]:
-        return value
-
-    def use_one_thread(self) -> None:
-        """Nothing to do: see `_OneThread`."""
+    array: Any = staticmethod(lambda value: value)
+    numpy: Any = staticmethod(lambda value: value)
+    use_one_thread: Any = staticmethod(lambda: None)  # see `_OneThread`
 
     def normalise(self, x: Floats, weight: Floats, bias: Floats, epsilon: float) -> Floats:
         """LayerNorm, in place."""
@@ -405,6 +393,9 @@ def batches(lengths: Sequence[int], total: int) -> Iterator[list[int]]:
         yield batch
 
 
+_controller: Final = cache(ThreadpoolController)
+
+
 class _OneThread:
     """Keeps numpy's matrix products on one thread: many small ones took 20 times as long on two that waited for others.
 
@@ -428,11 +419,6 @@ class _OneThread:
 
 
 one_thread: Final = _OneThread()
-
-
-@cache
-def _controller() -> ThreadpoolController:
-    return ThreadpoolController()
 
 
 def map_tensors(path: Path) -> dict[str, NDArray[Any]]:

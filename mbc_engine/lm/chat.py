@@ -5,7 +5,7 @@ import os
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import cached_property
 from itertools import cycle
 from pathlib import Path
@@ -185,35 +185,14 @@ class ServedChat(ChatLM):
         )
 
     def reply(self, text: str, question: str, *, max_new_tokens: int, on_token: OnToken = None) -> str:
-        message = f"{text[:_SERVED_CHARACTERS]}\n\n{question}"
-        pieces = []
-        with self._explained():
+        import openai
+
+        message, server, pieces = f"{text[:_SERVED_CHARACTERS]}\n\n{question}", self._server, []
+        try:
             for piece in _without_thoughts(self._pieces(message, max_new_tokens)):
                 pieces.append(piece)
                 if on_token is not None:
                     on_token(piece)
-        return "".join(pieces).strip()
-
-    def _pieces(self, message: str, max_new_tokens: int) -> Iterator[str]:
-        stream = self._client.chat.completions.create(
-            model=self._server.model,
-            messages=[{"role": "user", "content": message}],
-            temperature=0,
-            max_tokens=max_new_tokens + _THINKING_TOKENS,
-            stream=True,
-        )
-        for chunk in stream:
-            if chunk.choices and chunk.choices[0].delta.content:
-                yield chunk.choices[0].delta.content
-
-    @contextmanager
-    def _explained(self) -> Iterator[None]:
-        """Turn errors of the server, or of reaching it, into one clear line."""
-        import openai
-
-        server = self._server
-        try:
-            yield
         except openai.APIConnectionError as error:
             raise ModelError(
                 f"No language model replies at {server.url}.", hint="Start its server, or check the address."
@@ -229,6 +208,19 @@ class ServedChat(ChatLM):
         except openai.APIError as error:
             said = " ".join(str(error).split())[:200]
             raise ModelError(f"{server.url} refused: {said}", hint="Its own log may say more.") from error
+        return "".join(pieces).strip()
+
+    def _pieces(self, message: str, max_new_tokens: int) -> Iterator[str]:
+        stream = self._client.chat.completions.create(
+            model=self._server.model,
+            messages=[{"role": "user", "content": message}],
+            temperature=0,
+            max_tokens=max_new_tokens + _THINKING_TOKENS,
+            stream=True,
+        )
+        for chunk in stream:
+            if chunk.choices and chunk.choices[0].delta.content:
+                yield chunk.choices[0].delta.content
 
 
 def models_at(url: str, seconds: float = 2.0) -> list[str]:

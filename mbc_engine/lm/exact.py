@@ -154,7 +154,9 @@ class ExactLM:
         ids, end = tokens.flatten(), start + length
         weight, scale = (part.index_select(0, ids) for part in self._embedding)
         x = weight.float().mul_(scale.mul_(_TOP).unsqueeze(1))
-        cos, sin = (table[start:end].unsqueeze(1) for table in self._rotations(end))
+        positions = 1 << max(8, (end - 1).bit_length())
+        rotations = _rotation_tables(self.shape.head_dim, self.shape.theta, positions)
+        cos, sin = (table[start:end].unsqueeze(1) for table in rotations)
         hidden = None
         if length > 1:
             hidden = torch.full((length, end), -torch.inf).triu_(start + 1)
@@ -246,10 +248,6 @@ class ExactLM:
         if len(values) == 2:  # a row alone is three times as fast as several
             return torch.cat([torch._int_mm(row, weight) for row in values.split(1)])  # noqa: SLF001
         return torch._int_mm(values, weight)  # noqa: SLF001 - torch has no public name for it
-
-    def _rotations(self, positions: int) -> tuple[Tensor, Tensor]:
-        count = 1 << max(8, (positions - 1).bit_length())
-        return _rotation_tables(self.shape.head_dim, self.shape.theta, count)
 
 
 def _summed(integers: Tensor, others: Tensor) -> Tensor:

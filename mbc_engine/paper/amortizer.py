@@ -79,14 +79,11 @@ class Amortizer(nn.Module, ABC):
     def contextualise(self, ids: Tensor, mask: Tensor) -> Tensor:
         return token_states(self.pretrained, ids, mask)
 
-    def vectors(self, states: Tensor, mask: Tensor) -> Tensor:
-        return self.centre(self.readout(states, mask))
-
     def centre(self, vectors: Tensor) -> Tensor:
         return vectors if self.centring is None else self.centring(vectors)
 
     def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
-        return self.vectors(self.contextualise(ids, mask), mask)
+        return self.centre(self.readout(self.contextualise(ids, mask), mask))
 
 
 class TokenHead(nn.Module):
@@ -109,13 +106,7 @@ class T5Amortizer(Amortizer):
     """
 
     def __init__(
-        self,
-        t5: PreTrainedModel,
-        tokens: int,
-        dim: int,
-        centring: Centring | None = None,
-        *,
-        as_released: bool = False,
+        self, t5: PreTrainedModel, tokens: int, dim: int, centring: Centring | None = None, *, as_released: bool = False
     ) -> None:
         super().__init__(tokens, centring)
         self.t5, self.as_released = t5, as_released

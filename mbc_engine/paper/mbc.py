@@ -4,7 +4,6 @@ import math
 from collections.abc import Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -86,9 +85,9 @@ class MBC(nn.Module, Model):
     def codebooks(self) -> NDArray[np.float32]:
         return self.require_codebook().books.detach().float().cpu().numpy()
 
-    @cached_property
+    @property
     def chunker(self) -> Chunker:
-        return self.documents.encoder.chunker(self.documents.window)
+        return self.documents.chunker
 
     def encode(self, texts: Sequence[str]) -> Tensor:
         """Codes of a batch of texts that fit the window, [B, T, levels] int64. Raises ModelError if it makes none."""

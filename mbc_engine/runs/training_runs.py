@@ -33,7 +33,7 @@ _USAGE = "usage.safetensors"
 CURVES: Final = tuple(field.name for field in fields(events.TrainStep) if field.name != "step")
 # Steps that the current speed is computed from.
 _RECENT: Final = 50
-# Events do not show that a training was interrupted; see `RunHistory.state_given`.
+# Events do not show that a training was interrupted; see `FollowedRun.state`.
 RunState: TypeAlias = Literal["preparing", "training", "stopped", "finished", "interrupted"]
 
 
@@ -169,10 +169,6 @@ class RunHistory:
             self.resets.append(step.step)
             self.codes_reset += step.reset_codes
 
-    def state_given(self, is_running: bool) -> RunState:
-        """The training's state, given whether a process is running it: interrupted if not and it has not ended."""
-        return self.state if is_running or self.state in ("stopped", "finished") else "interrupted"
-
     @property
     def step(self) -> int:
         return self.latest.step if self.latest else self.started.step if self.started else 0
@@ -247,4 +243,5 @@ class FollowedRun:
     @property
     def state(self) -> RunState:
         """The training's state: interrupted if it has not ended and no process is running it."""
-        return self.history.state_given(self.is_running)
+        state = self.history.state
+        return state if self.is_running or state in ("stopped", "finished") else "interrupted"

@@ -156,8 +156,7 @@ def processes_on(device: str, *, trackers: Sequence[str] = (), folder: Path | No
     kind = accelerator.state.distributed_type
     if kind in (DistributedType.DEEPSPEED, DistributedType.MEGATRON_LM):
         raise ConfigError(
-            f"Training cannot be launched with {kind.value}.",
-            hint="Use FSDP to shard parameters; see docs/scale.md.",
+            f"Training cannot be launched with {kind.value}.", hint="Use FSDP to shard parameters; see docs/scale.md."
         )
     if kind == DistributedType.FSDP and accelerator.state.fsdp_plugin.fsdp_version == 1:
         raise ConfigError("Training needs FSDP version 2.", hint="Launch it with fsdp_version: 2.")

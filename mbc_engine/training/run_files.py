@@ -15,13 +15,7 @@ from torch import Tensor, nn
 
 from mbc_engine.config import Config
 from mbc_engine.errors import ConfigError, ModelError
-from mbc_engine.lm.pretrained import (
-    gathered_state,
-    optimiser_tensors,
-    restore,
-    restore_optimiser,
-    write_tensors,
-)
+from mbc_engine.lm.pretrained import gathered_state, optimiser_tensors, restore, restore_optimiser, write_tensors
 from mbc_engine.paper.checkpoint import save_model, trained_state
 from mbc_engine.paper.mbc import MBC
 from mbc_engine.runs import MODEL
@@ -124,10 +118,7 @@ def write_snapshot(
 
 
 def read_snapshot(
-    path: Path,
-    tensors: Mapping[str, Tensor],
-    parameters: Mapping[str, nn.Parameter],
-    optimizer: torch.optim.Optimizer,
+    path: Path, tensors: Mapping[str, Tensor], parameters: Mapping[str, nn.Parameter], optimizer: torch.optim.Optimizer
 ) -> dict[str, Any]:
     """Restore tensors and optimiser from a snapshot, and return its notes. Raises ModelError if it does not fit."""
     with _damage_refused(path):

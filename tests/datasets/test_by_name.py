@@ -29,15 +29,17 @@ def test_an_absolute_name_means_the_same_in_every_folder(tmp_path, monkeypatch):
     assert absolute("a.csv") == str(tmp_path / "a.csv")
     assert absolute("squad:test:original") == f"squad:test:{tmp_path / 'original'}"
     assert absolute("squad:test:~/it") == f"squad:test:{tmp_path / 'home' / 'it'}"
-    for already in ("squad:train", f"squad:test:{Path('/a:b')}"):
-        assert absolute(already) == already
+    for already in ("squad:train", "squad:test:/a:b", "squad:test[:4]", "/elsewhere/rows.csv"):
+        assert absolute(already) == absolute(already, tmp_path / "elsewhere") == already
+    assert absolute("rows.csv[2:]", tmp_path) == f"{tmp_path}/rows.csv[2:]"
+    assert absolute("squad:test:here[:9]", tmp_path) == f"squad:test:{tmp_path}/here[:9]"
 
 
 @pytest.mark.parametrize(
     ("sources", "validation"),
     [
         (["squad:train"], "squad:validation"),
-        (["squad:train:/original"], "squad:validation:/original"),
+        (["squad:train:/original[:9]"], "squad:validation:/original"),
         (["squad:test"], None),
         (["squad:train", "train.csv"], None),
         (["train.csv"], None),
@@ -63,14 +65,6 @@ def test_a_part_without_documents_is_an_error_that_counts_them(tmp_path):
     with pytest.raises(DataError, match="holds no questions") as caught:
         load_examples(f"{path}[1:]")
     assert caught.value.hint == f"{path} has 1 documents."
-
-
-def test_names_are_made_absolute_from_a_folder_and_keep_their_part(tmp_path):
-    assert absolute("rows.csv[2:]", tmp_path) == f"{tmp_path}/rows.csv[2:]"
-    assert absolute("squad:test:here[:9]", tmp_path) == f"squad:test:{tmp_path}/here[:9]"
-    assert absolute("/elsewhere/rows.csv", tmp_path) == "/elsewhere/rows.csv"
-    assert absolute("squad:test[:4]", tmp_path) == "squad:test[:4]"
-    assert own_validation(["squad:train:/here[:9]"]) == "squad:validation:/here"
 
 
 def test_where_a_dataset_comes_from():

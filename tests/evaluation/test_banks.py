@@ -5,7 +5,6 @@ import torch
 from safetensors.torch import save_file
 
 from mbc_engine import ingest, open_bank
-from mbc_engine.errors import ModelError
 from mbc_engine.evaluation.banks import MemoryMethod, RetrieveAndRead
 from mbc_engine.evaluation.methods import Footprint, MethodAnswer
 
@@ -60,20 +59,6 @@ def test_vectors_take_what_a_file_of_them_takes(tiny, examples, tmp_path):
     with torch.no_grad():
         save_file({"vectors": model.amortise(texts)}, tmp_path / "vectors.safetensors")
     assert 0 < (tmp_path / "vectors.safetensors").stat().st_size - method.footprint().on_disk < 120
-
-
-def test_vectors_are_read_as_they_are(tiny, examples):
-    """One document in memory, against the aggregator over its own vectors."""
-    model = tiny.model("gpt2", "bert", *VECTORS)
-    text, question = examples(1)[0].text, examples(1)[0].question
-    with torch.no_grad():
-        modulation = model.aggregator(model.questions([question]), model.documents([text])).modulation
-        answers = model.base.generate(model.prefix(modulation), [question])
-    method = mac(model)
-    method.adapt([text])
-    assert method.answer([question]) == [MethodAnswer(answers[0], (0,))]
-    with pytest.raises(ModelError, match="makes no codes"):
-        MemoryMethod(model)
 
 
 DOCUMENTS = ["Ada moved to Aalen in the spring.", "   ", "Hugo moved to Haifa.", "The river rose, the bridge held."]

@@ -21,14 +21,6 @@ def cell_of(settings, **changes):
     return cell
 
 
-def test_the_stream_is_the_first_documents(settings, examples):
-    cell = cell_of(settings())
-    assert cell.test.documents == tuple(example.text for example in examples(40)[26:34])
-    assert len(cell.train) == 20
-    assert cell.question_train == cell.train
-    assert len(cell.validation) == 6
-
-
 def test_validation_documents_are_held_back(settings):
     cell = cell_of(settings(), validation=None)
     assert (len(cell.train), len(cell.validation)) == (18, 2)

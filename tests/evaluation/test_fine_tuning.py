@@ -1,8 +1,6 @@
 """Fine-tuning, on a stream and on questions: steps by hand, what is learned, kept and restored, and that an
 interruption changes nothing."""
 
-from typing import ClassVar
-
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -12,7 +10,7 @@ from mbc_engine.datasets.layout import QAExample
 from mbc_engine.errors import DataError, ModelError
 from mbc_engine.evaluation import fine_tuning
 from mbc_engine.evaluation.fine_tuning import FineTuned, add_gradients, batches_by_length, sweep, train_on_questions
-from mbc_engine.evaluation.language_models import answers, passage_chunker
+from mbc_engine.evaluation.language_models import passage_chunker
 from mbc_engine.evaluation.methods import MethodAnswer
 from mbc_engine.evaluation.suite import Tuning
 from mbc_engine.evaluation.token_weights import salient_spans, uniform
@@ -86,22 +84,8 @@ def test_the_footprint_is_the_changed_weights_as_stored(base, tmp_path):
     assert method.footprint().on_disk == 0
 
 
-class RecordedFineTuned(FineTuned):
-    """A method that answers by its rate: at 0.1 right, at 0.2 half right twice, at 0.3 one right, one wrong."""
-
-    answers_by_rate: ClassVar = {
-        0.1: ["Aalen", "Bergen"],
-        0.2: ["Aalen in", "Bergen in"],
-        0.3: ["Aalen", "Cadiz"],
-        0.4: ["", ""],
-    }
-
-    def __init__(self, *arguments, rate, **options):
-        super().__init__(*arguments, rate=rate, **options)
-        self.answers = self.answers_by_rate[round(rate % 1, 1)]
-
-    def answer(self, questions):
-        return [MethodAnswer(text) for text in self.answers]
+# What a method answers by its rate: at 0.1 right, at 0.2 half right twice, at 0.3 one right, one wrong.
+BY_RATE = {0.1: ["Aalen", "Bergen"], 0.2: ["Aalen in", "Bergen in"], 0.3: ["Aalen", "Cadiz"], 0.4: ["", ""]}
 
 
 @pytest.mark.parametrize(
@@ -109,7 +93,7 @@ class RecordedFineTuned(FineTuned):
     [([0.2, 0.1, 0.3], 0.1), ([0.2, 0.3], 0.2), ([0.4, 0.3], 0.3), ([2.1, 1.1, 3.1], 1.1), ([0.4], 0.4)],
 )
 def test_sweep_takes_best_f1_then_smallest_rate(tiny, monkeypatch, rates, best):
-    monkeypatch.setattr(fine_tuning, "FineTuned", RecordedFineTuned)
+    monkeypatch.setattr(FineTuned, "answer", lambda own, _: map(MethodAnswer, BY_RATE[round(own._rate % 1, 1)]))
     asked = [
         QAExample("0", "Ada moved.", "Where?", ("Aalen",)),
         QAExample("1", "Bru moved.", "Where?", ("Bergen", "Bergen in Norway")),
@@ -136,17 +120,6 @@ def train(base, examples, folder, *, validation=None, **changes):
 
 def weights_of(folder):
     return load_file(folder / "model.safetensors")
-
-
-@pytest.mark.slow
-def test_saved_model_answers_its_training_questions(tiny, examples, tmp_path):
-    asked = examples(8)
-    base = load_base(str(tiny.bases["llama"]))
-    questions = [example.question for example in asked]
-    assert answers(base, questions) != [example.answers[0] for example in asked]
-    list(train(base, asked, tmp_path / "out", epochs=40, learning_rate=1e-2, batch_size=8, validation=asked))
-    trained = load_base(str(tmp_path / "out"))
-    assert answers(trained, questions) == [example.answers[0] for example in asked]
 
 
 def test_the_best_validated_weights_are_kept(tiny, examples, tmp_path, monkeypatch):

@@ -19,7 +19,7 @@ from mbc_engine.evaluation.report import (
 )
 from mbc_engine.evaluation.results import Cost, ExperimentFolder, MethodResults, pair_all
 from mbc_engine.evaluation.running import environment
-from mbc_engine.evaluation.statistics import Interval, adjusted
+from mbc_engine.evaluation.statistics import Interval
 from mbc_engine.evaluation.tables import NOTHING, as_json, markdown, mean, seconds, size, tables_of, write_report
 from tests.evaluation.conftest import ORIGIN, cell_of, predict, report_of, results_of, retention_of
 
@@ -46,10 +46,12 @@ def test_each_size_of_memory_has_its_tests():
     assert found == [(0, "mbc", "mbc-wrong", 30.0), (1, "mbc", "mbc-wrong", 20.0)]
 
 
-def test_retention_stands_beside_what_is_not_remembered():
+@pytest.mark.parametrize("name", ["mbc", "mbc-text"])
+def test_retention_stands_beside_what_is_not_remembered(name):
     """Of the four questions about the first four documents, the closed book answers three and the wrong bank one."""
-    mbc = replace(results_of(predict(4, 10)), retention=retention_of(4, 80.0))
-    cell = cell_of({"mbc": mbc, "closed-book": results_of(predict(3, 10)), "mbc-wrong": results_of(predict(1, 10))})
+    kept = replace(results_of(predict(4, 10)), retention=retention_of(4, 80.0))
+    controls = {"closed-book": results_of(predict(3, 10)), f"{name}-wrong": results_of(predict(1, 10))}
+    cell = cell_of({name: kept, **controls})
     assert (cell.rows[0].alone.value, cell.rows[0].wrong.value) == (75.0, 25.0)
     assert (cell.rows[1].alone, cell.rows[1].wrong) == (None, None)
 
@@ -63,17 +65,6 @@ def test_codes_pay_from_so_many_documents(on_disk, shared, other, number):
 
 
 class TestPairs:
-    def test_shared_draws_change_no_test(self):
-        """The last pair has other questions and shares no draw."""
-        asked = {"a": predict(30, 60), "b": predict(20, 60), "c": predict(9, 60), "d": predict(9, 40)}
-        pairs = [("a", "b"), ("a", "c"), ("a", "d")]
-        together = pair_all(asked, pairs)
-        alone = [pair_all(asked, [pair])[0] for pair in pairs]
-        assert [test.f1.difference for test in together] == [test.f1.difference for test in alone]
-        assert [test.f1.p for test in together] == [test.f1.adjusted for test in alone]
-        assert [test.f1.adjusted for test in together] == adjusted(test.f1.p for test in together)
-        assert [test.questions for test in together] == [60, 60, 40]
-
     def test_only_common_questions_count(self):
         # Of questions 2 to 5 the first answers 2 and 3 rightly, the second none.
         (test,) = pair_all({"a": predict(4, 6), "b": predict(2, 8)[2:]}, [("a", "b")])
@@ -130,12 +121,6 @@ class TestVerdicts:
             (("mbc", "closed-book"), "yes"),
         ]
         assert report.verdicts[2].claim == "Uniform is worse than Closed book"
-
-    def test_an_interval_above_0_is_not_enough(self):
-        # The sign-flip test of three documents cannot go below 2 / 8.
-        (verdict,) = report_of(mbc=results_of(predict(3, 3)), mbc_shuffled_codes=results_of(predict(0, 3))).verdicts
-        assert verdict.outcome == "no"
-        assert verdict.figures.endswith(", p = 0.250)")
 
     def test_of_several_cells_each_sentence_says_which(self):
         first = cell_of({"mbc": results_of(predict(60, 99)), "mbc-wrong": results_of(predict(0, 99))})
@@ -250,9 +235,7 @@ def test_untrusted_text_is_no_markup():
         (p_value(0.0312), "0.031"),
         (p_value(0.0002), "< 0.001"),
         (percent(None), NOTHING),
-        (seconds(None), NOTHING),
         (seconds(0), "0 s"),
-        (seconds(0.00123), "1.23 ms"),
         (seconds(6.74e-8), "0.0674 µs"),
         (seconds(0.0009999), "1 ms"),
         (seconds(999.7), "1,000 s"),

@@ -7,9 +7,8 @@ import pytest
 from mbc_engine.config import load_preset
 from mbc_engine.errors import ConfigError
 from mbc_engine.evaluation.cells import cells
-from mbc_engine.evaluation.methods import METHODS, published
+from mbc_engine.evaluation.methods import METHODS, published, published_scores
 from mbc_engine.evaluation.suite import Base, Dataset, Suite, load_suite
-from mbc_engine.names import suite_names
 
 ONE = """
 title = "One"
@@ -42,12 +41,6 @@ def suite(tmp_path, monkeypatch):
     return write
 
 
-def test_the_suites_of_the_package_are_usable():
-    assert suite_names() == ["paper", "small", "smollm2"]
-    for name in suite_names():
-        load_suite(name)
-
-
 def test_paper_suite_is_table_1():
     paper = load_suite("paper")
     asked = {
@@ -64,6 +57,9 @@ def test_paper_suite_is_table_1():
         for method in scores
     }
     assert asked - missing_in_the_paper == reported
+    scores = published_scores("distilgpt2", "squad", "mbc")
+    assert (scores["exact_match"], scores["f1"], scores["retention"][1]["documents"]) == (2.1, 5.36, 400)
+    assert published_scores("distilgpt2", "squad", "bm25") is None
     assert paper.documents == 1665
     assert (paper.retention.first, paper.retention.step, paper.retention.further) == (200, 200, 1400)
     assert paper.rates == [1e-4, 2.5e-5, 6.25e-6, 1.625e-6]

@@ -71,14 +71,6 @@ def test_tf_idf_by_hand():
     assert weights(TokenisedText("?!", (1, 2), ((0, 1), (1, 2)))).tolist() == [0, 0]
 
 
-@pytest.mark.usefixtures("no_spacy")
-def test_span_tokens_weigh_one():
-    piece = TokenisedText("he met Ada.", (1, 2, 3, 4, 5), ((0, 2), (2, 6), (6, 9), (9, 10), (10, 11)))
-    weights = salient_spans()
-    assert weights(piece).tolist() == [0, 0, 1, 1, 0]
-    assert weights(TokenisedText("he", (), ((0, 0), (0, 2)))).tolist() == [0, 0]
-
-
 def stand_in(models):
     """A spaCy that finds a place and a number."""
     spacy = ModuleType("spacy")

@@ -2,20 +2,9 @@
 
 import pytest
 import torch
-from torch import Tensor
 
 from mbc_engine.lm.base import load_base
-from tests.lm.conftest import QUESTIONS, alone, ids_of, plain_logits, prefix_for
-
-
-def plain_greedy(base, prefix, question, most):
-    """Greedy decoding that recomputes everything for each token."""
-    ids, tokens = ids_of(base, question), []
-    for _ in range(most):
-        tokens.append(int(plain_logits(base, prefix, ids + tokens)[-1].argmax()))
-        if tokens[-1] == base.tokenizer.eos_token_id:
-            break
-    return tokens
+from tests.lm.conftest import QUESTIONS, alone, ids_of, prefix_for
 
 
 def text_of(base, ids):
@@ -29,41 +18,6 @@ def test_batches_with_full_contexts(every_base):
     for index, question in enumerate(QUESTIONS):
         answer = every_base.generate(alone(prefix, index), [question], passages=[passages[index]], max_new_tokens=6)
         assert answer == [together[index]]
-
-
-def test_prefix_can_be_reused(base):
-    prefix = prefix_for(base, len(QUESTIONS))
-    before = prefix.keys.clone()
-    assert base.generate(prefix, QUESTIONS) == base.generate(prefix, QUESTIONS)
-    assert torch.equal(prefix.keys, before)
-
-
-def test_beam_search(base, monkeypatch):
-    prefix = prefix_for(base, 4, size=1.0)
-
-    def likelihood(index, answer):
-        question = ids_of(base, QUESTIONS[index])
-        logits = plain_logits(base, alone(prefix, index), question + answer)[len(question) - 1 : -1]
-        return float(logits.log_softmax(-1)[range(len(answer)), answer].sum())
-
-    generated: dict[int, list[list[int]]] = {}
-    generate = base.model.generate
-    for beams in (1, 2):
-
-        def watched(*, input_ids, beams=beams, **rest):
-            ids: Tensor = generate(input_ids=input_ids, **rest)
-            generated[beams] = ids[:, input_ids.shape[1] :].tolist()
-            return ids
-
-        monkeypatch.setattr(base.model, "generate", watched)
-        assert len(base.generate(prefix, QUESTIONS, max_new_tokens=2, beams=beams)) == 4
-    greedy = [plain_greedy(base, alone(prefix, index), question, 2) for index, question in enumerate(QUESTIONS)]
-    end = base.tokenizer.eos_token_id
-    assert [[token for token in row if token != end] for row in generated[1]] == [
-        [token for token in row if token != end] for row in greedy
-    ]
-    chosen = [(likelihood(index, generated[1][index]), likelihood(index, generated[2][index])) for index in range(4)]
-    assert all(two >= one - 1e-4 for one, two in chosen)
 
 
 class Scripted(torch.nn.Module):

@@ -2,12 +2,9 @@
 
 import pytest
 import torch
-from torch import nn
-from torch.nn import functional
 
-from mbc_engine.errors import ModelError
 from mbc_engine.lm import base as module
-from mbc_engine.lm.base import load_base, token_losses
+from mbc_engine.lm.base import load_base
 from tests.lm.conftest import QUESTIONS, alone, ids_of, plain_logits, prefix_for
 
 
@@ -27,17 +24,6 @@ def test_log_likelihood_by_hand(every_base, monkeypatch):
     likelihood = base.log_likelihood(prefix, questions, answers)
     assert likelihood.tolist() == pytest.approx(expected, rel=1e-4)
     assert not likelihood.requires_grad
-
-
-def test_text_loss_by_hand(base):
-    end, prefix = base.tokenizer.eos_token_id, prefix_for(base, 2)
-    texts = base.prompt_tokenizer.text_targets(["Ada moved to Bergen.", "Hugo"], window=4)
-    losses = []
-    for index, text in enumerate(["Ada moved to Bergen.", "Hugo"]):
-        wanted = ids_of(base, text)[:4]
-        chances = plain_logits(base, alone(prefix, index), [end, *wanted]).log_softmax(-1)
-        losses += [-chances[place, token].item() for place, token in enumerate(wanted)]
-    assert base.loss(prefix, texts).item() == pytest.approx(sum(losses) / len(losses), rel=1e-4)
 
 
 @pytest.fixture(params=["gpt2", "llama"])
@@ -79,43 +65,3 @@ def test_piece_loss_by_hand(tuned):
     assert tuned.piece_loss(piece, weights).item() == pytest.approx(expected.item(), rel=1e-5)
     found = gradients(tuned, tuned.piece_loss(piece, weights))
     assert all(torch.allclose(found[name], value, atol=1e-5) for name, value in by_hand.items())
-
-
-def test_tuning_needs_float32(tiny):
-    base = load_base(str(tiny.bases["llama"]), weights="bf16")
-    with pytest.raises(ModelError, match=r"only be tuned in float32, but this one has bfloat16 weights\.") as caught:
-        base.tune()
-    assert caught.value.hint
-    assert not any(parameter.requires_grad for parameter in base.parameters())
-
-
-def test_save(tuned, tmp_path):
-    with torch.no_grad():
-        next(tuned.parameters()).add_(0.5)
-    tuned.save(tmp_path)
-    opened = load_base(str(tmp_path))
-    assert all(torch.equal(value, again) for value, again in zip(tuned.parameters(), opened.parameters(), strict=True))
-    assert opened.generate(opened.no_prefix(4), QUESTIONS) == tuned.generate(tuned.no_prefix(4), QUESTIONS)
-
-
-@pytest.mark.parametrize("count", [1, 3, 4, 11])
-def test_blocks_give_the_loss_and_gradient_of_the_whole(monkeypatch, count):
-    monkeypatch.setattr(module, "_HEAD_ROWS", 4)
-    torch.manual_seed(0)
-    head = nn.Linear(5, 7).requires_grad_(False)
-    states, targets = torch.randn(count, 5, requires_grad=True), torch.randint(7, (count,))
-    loss = token_losses(states, targets, head).mean()
-    (3 * loss).backward()
-    whole = states.detach().clone().requires_grad_()
-    expected = functional.cross_entropy(head(whole), targets)
-    (3 * expected).backward()
-    torch.testing.assert_close(loss, expected)
-    torch.testing.assert_close(states.grad, whole.grad)
-
-
-def test_without_gradients_there_is_still_a_loss():
-    head, states = nn.Linear(5, 7).requires_grad_(False), torch.randn(3, 5)
-    with torch.no_grad():
-        loss = token_losses(states, torch.tensor([0, 6, 2]), head).mean()
-    assert loss.item() == pytest.approx(functional.cross_entropy(head(states), torch.tensor([0, 6, 2])).item())
-    assert not loss.requires_grad

@@ -17,10 +17,7 @@ def test_empty_question(base, prompts):
     assert prompts(base, prefix_for(base, 2), ["", "Who?"], max_new_tokens=3) == [[end], ids_of(base, "Who?")]
     assert base.prompt_tokenizer.question_answer_targets(
         ["", "Who?"], ["x", "x"], question_window=9, answer_window=2
-    ).mask.sum(1).tolist() == [
-        3,
-        len(ids_of(base, "Who?")) + 2,
-    ]
+    ).mask.sum(1).tolist() == [3, len(ids_of(base, "Who?")) + 2]
 
 
 @pytest.fixture(params=["<begin> $A", "<mask> <begin> $A <end>"])

@@ -115,6 +115,7 @@ def test_states_that_cannot_be_computed(tiny):
     for row, message in (([10**6], "its own tokenizer's tokens"), ([2] * 10**4, "as long as the model's settings say")):
         with pytest.raises(ModelError, match=message):
             bert.states([row])
+    assert list(batches([5, 1, 2, 9, 2], 6)) == [[1, 2, 4], [0], [3]]
     name = "embeddings.LayerNorm.weight"
     damaged = Bert(bert.config, {**bert.weights, name: bert.weights[name] * np.float32("inf")}, bert.tokenizer)
     with pytest.raises(ModelError, match="not all numbers"):
@@ -166,11 +167,6 @@ def test_mapped_tensors_are_those_of_the_file(tmp_path):
         name: (value.dtype, value.tolist()) for name, value in held.items()
     }
     assert not mapped["a"].flags.writeable
-
-
-def test_batches():
-    assert list(batches([5, 1, 2, 9, 2], 6)) == [[1, 2, 4], [0], [3]]
-    assert list(batches([], 6)) == []
 
 
 def test_threads_compute_at_once_on_one_blas_thread_each(tiny, monkeypatch):

@@ -110,11 +110,7 @@ def test_only_its_own_key_is_sent(server, monkeypatch, tmp_path):
 
 @pytest.mark.parametrize(
     ("status", "message", "hint"),
-    [
-        (404, "has no language model large", "It has tiny."),
-        (401, "wants a key", "MBC_LLM_KEY"),
-        (400, "refused: ", ""),
-    ],
+    [(404, "has no language model large", "It has tiny."), (401, "wants a key", "MBC_LLM_KEY"), (400, "refused: ", "")],
 )
 def test_errors_of_a_server_are_one_line(server, status, message, hint):
     lm = open_chat(f"{server.url}#large")
@@ -147,10 +143,6 @@ def test_names_of_servers(monkeypatch):
     assert server_of("https://api.example.org/v1/#gpt") == Server("https://api.example.org/v1", "gpt")
     with pytest.raises(ConfigError, match="without the name"):
         server_of("http://localhost:8080/v1")
-    for bad in (
-        "http://user:key@localhost/v1#m",
-        "http://localhost/v1?key=1#m",
-        "http://#m",
-    ):
+    for bad in ("http://user:key@localhost/v1#m", "http://localhost/v1?key=1#m", "http://#m"):
         with pytest.raises(ConfigError, match="without a key"):
             server_of(bad)

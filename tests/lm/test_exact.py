@@ -22,8 +22,7 @@ CONFIG = LlamaConfig(
     max_position_embeddings=512, initializer_range=0.12,
 )  # fmt: skip
 INT8 = pytest.param(
-    "int8",
-    marks=pytest.mark.skipif(exact._fastest_sums() != "int8", reason="8-bit products are slow or saturate here"),
+    "int8", marks=pytest.mark.skipif(exact._fastest_sums() != "int8", reason="8-bit products are slow or saturate here")
 )
 SHAPE = ExactShape(layers=3, heads=4, kv_heads=2, head_dim=16, theta=10_000.0, epsilon=1e-5)
 

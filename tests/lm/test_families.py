@@ -8,17 +8,10 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import (
-    AutoConfig,
-    AutoModelForCausalLM,
-    AutoTokenizer,
-    BertConfig,
-    DynamicCache,
-)
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, DynamicCache
 
-from mbc_engine.errors import ModelError
 from mbc_engine.lm.base import BaseLM, KVPrefix, load_base
-from mbc_engine.lm.pretrained import FAMILIES, key_value_modules
+from mbc_engine.lm.pretrained import FAMILIES
 from mbc_engine.paper.kv_lora import adapter_state, add_kv_lora, load_adapter, save_adapter
 from tests.lm.conftest import SIZES, plain_logits, prefix_for
 
@@ -145,9 +138,3 @@ def test_saved_adapter(adaptable, tmp_path):
     answers = [made.generate(prefix, QUESTIONS, max_new_tokens=3, beams=2) for made in (one, other)]
     assert answers[0] == answers[1]
     assert not torch.equal(saved, without)
-
-
-def test_unknown_family_is_refused():
-    with pytest.raises(ModelError, match="'bert'") as caught:
-        key_value_modules(BertConfig())
-    assert "gpt2" in caught.value.hint

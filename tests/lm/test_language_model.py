@@ -60,17 +60,8 @@ def string(value):
     return struct.pack("<Q", len(value.encode())) + value.encode()
 
 
-def value(key, of):
-    if isinstance(of, list):
-        kind, write = (8, string) if isinstance(of[0], str) else (5, lambda number: struct.pack("<i", number))
-        return string(key) + struct.pack("<IIQ", 9, kind, len(of)) + b"".join(map(write, of))
-    kind, content = {
-        str: lambda: (8, string(of)),
-        int: lambda: (4, struct.pack("<I", of)),
-        float: lambda: (6, struct.pack("<f", of)),
-        bool: lambda: (7, struct.pack("<?", of)),
-    }[type(of)]()
-    return string(key) + struct.pack("<I", kind) + content
+def array(kind, contents):
+    return struct.pack("<IQ", kind, len(contents)) + b"".join(contents)
 
 
 def stored(kind, rows):
@@ -85,14 +76,13 @@ def stored(kind, rows):
 
 def gguf_file():
     """A language model of one layer, in the kinds of weights that the real file has."""
-    metadata = {
-        "general.architecture": "llama",
-        "llama.block_count": 1,
-        "llama.rope.freq_base": 100000.0,
-        "tokenizer.ggml.add_bos_token": False,
-        "tokenizer.ggml.tokens": TOKENS,
-        "tokenizer.ggml.token_type": [3] * 3 + [1] * (len(TOKENS) - 3),  # not read: an array of numbers to get past
-        "tokenizer.ggml.merges": ["Ġ t", "h e", "Ġt he"],
+    metadata = {  # the first ones are only there to be got past
+        "general.architecture": (8, string("llama")),
+        "llama.rope.freq_base": (6, struct.pack("<f", 1e5)),
+        "tokenizer.ggml.add_bos_token": (7, b"\0"),
+        "tokenizer.ggml.token_type": (9, array(5, [struct.pack("<i", 1)] * len(TOKENS))),
+        "tokenizer.ggml.tokens": (9, array(8, list(map(string, TOKENS)))),
+        "tokenizer.ggml.merges": (9, array(8, list(map(string, ("Ġ t", "h e", "Ġt he"))))),
     }
     tensors, weights = b"", b""
     for name, (kind, shape) in SHAPES.items():
@@ -101,7 +91,7 @@ def gguf_file():
         tensors += struct.pack("<IQ", kind, len(weights))
         weights += stored(kind, math.prod(shape) // 32)
     head = b"GGUF" + struct.pack("<IQQ", 3, len(SHAPES), len(metadata))
-    head += b"".join(value(key, of) for key, of in metadata.items()) + tensors
+    head += b"".join(string(key) + struct.pack("<I", kind) + data for key, (kind, data) in metadata.items()) + tensors
     return head + bytes(-len(head) % 32) + weights
 
 

@@ -50,7 +50,10 @@ def read(lm, monkeypatch, question, passage):
 
 
 def test_answers_equal_those_to_whole_prompts(lm, monkeypatch):
+    pieces: list[str] = []
     answers = [lm.reply(PASSAGE, question, max_new_tokens=12) for question in QUESTIONS]
+    assert lm.reply(PASSAGE, QUESTIONS[0], max_new_tokens=12, on_token=pieces.append) == answers[0]
+    assert "".join(pieces).strip() == answers[0]
     given = [read(LocalChat(lm.base, "tiny", TURNS), monkeypatch, question, PASSAGE) for question in QUESTIONS]
     for ids, question in zip(given, QUESTIONS, strict=True):
         *_, last = lm.base.tokenizer.decode(ids).split("<|user|>")
@@ -72,13 +75,6 @@ def test_passages_are_cached(lm, monkeypatch):
     assert others == [fresh.reply(own, QUESTIONS[0], max_new_tokens=12) for own in several]
     assert lm.reply(PASSAGE, QUESTIONS[0], max_new_tokens=12) == first[0]  # only the latest are kept
     assert len(passes) == 12
-
-
-def test_streaming(lm):
-    for question in QUESTIONS:
-        pieces: list[str] = []
-        answer = lm.reply(PASSAGE, question, max_new_tokens=12, on_token=pieces.append)
-        assert "".join(pieces).strip() == answer == lm.reply(PASSAGE, question, max_new_tokens=12)
 
 
 def test_texts_contain_no_special_tokens(base, monkeypatch):

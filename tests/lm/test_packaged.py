@@ -65,27 +65,22 @@ def test_nothing_is_deleted_or_written_through_a_link(site, tmp_path, ending):
     assert [path.read_text() for path in outside.iterdir()] == ["mine"]
 
 
-def test_mpnet_with_a_missing_part(site):
-    shutil.rmtree(site / packaged._MPNET_PACKAGE.format(2))
-    assert not is_mpnet_installed()
-    assert locate(MPNET) == MPNET
-
-
-def test_unofficial_mpnet_is_refused(site, monkeypatch):
-    monkeypatch.setattr(packaged, "_MPNET_DIGESTS", packaged._MPNET_DIGESTS | {"tokenizer.json": "0" * 64})
-    with pytest.raises(ModelError, match=r"do not contain the official tokenizer\.json") as caught:
-        find_mpnet()
+def test_unofficial_damaged_or_incomplete_mpnet_is_refused(site, monkeypatch):
+    with monkeypatch.context() as other:
+        other.setattr(packaged, "_MPNET_DIGESTS", packaged._MPNET_DIGESTS | {"tokenizer.json": "0" * 64})
+        with pytest.raises(ModelError, match=r"do not contain the official tokenizer\.json") as caught:
+            find_mpnet()
     assert caught.value.hint == f"Install them again: {packaged.INSTALL_MPNET} --force-reinstall"
     assert not any(packaged._mpnet_folder().parent.glob("*/*"))
-
-
-def test_damaged_mpnet_is_refused(site):
     part = site / packaged._MPNET_PACKAGE.format(1) / packaged._MPNET_PART.format(1)
     content = bytearray(part.read_bytes())
     content[30 + len("all-mpnet-base-v2/config.json")] = 0b111  # a kind of block that deflate has not
     part.write_bytes(content)
     with pytest.raises(ModelError, match=r"damaged: .*invalid block type"):
         find_mpnet()
+    shutil.rmtree(site / packaged._MPNET_PACKAGE.format(2))
+    assert not is_mpnet_installed()
+    assert locate(MPNET) == MPNET
 
 
 @pytest.fixture
@@ -145,36 +140,19 @@ def test_digests_are_remembered_until_their_file_changes(tmp_path, monkeypatch):
     assert packaged.remembered(packaged.version_of(file), digest) == "d" * 64
 
 
-def test_cache_comes_before_the_package(package, tmp_path, monkeypatch):
+def test_cache_and_folder_come_before_the_package_and_the_hub_last(package, tmp_path, monkeypatch):
     (package / "model" / "model.safetensors").write_bytes(b"never read")
-    snapshot = tmp_path / "cache" / f"models--{NAME.replace('/', '--')}" / "snapshots" / "1234"
-    snapshot.mkdir(parents=True)
-    (snapshot / "config.json").touch()
-    (snapshot.parents[1] / "refs").mkdir()
-    (snapshot.parents[1] / "refs" / "main").write_text("1234")
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
-    assert locate(NAME) == NAME
-
-
-def test_folder_comes_first(package, tmp_path, monkeypatch):
-    (package / "model" / "model.safetensors").write_bytes(b"never read")
-    monkeypatch.chdir(tmp_path)
-    Path(NAME).mkdir(parents=True)
-    assert locate(NAME) == NAME
-
-
-def test_hub_comes_last(monkeypatch):
-    monkeypatch.setitem(PACKAGED_MODELS, NAME, PACKAGED_MODELS[MINILM])
+    with monkeypatch.context() as cached:
+        snapshot = tmp_path / "cache" / f"models--{NAME.replace('/', '--')}" / "snapshots" / "1234"
+        snapshot.mkdir(parents=True)
+        (snapshot / "config.json").touch()
+        (snapshot.parents[1] / "refs").mkdir()
+        (snapshot.parents[1] / "refs" / "main").write_text("1234")
+        cached.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
+        assert locate(NAME) == NAME
+    with monkeypatch.context() as there:
+        there.chdir(tmp_path)
+        Path(NAME).mkdir(parents=True)
+        assert locate(NAME) == NAME
     monkeypatch.setattr(packaged, "_MINILM_PACKAGE", "not_installed_at_all")
-    assert locate(NAME) == NAME
-    assert locate("nobody/nothing") == "nobody/nothing"
-
-
-def test_missing_encoder(monkeypatch):
-    monkeypatch.setitem(PACKAGED_MODELS, NAME, PACKAGED_MODELS[MINILM])
-    monkeypatch.setattr(packaged, "_MINILM_PACKAGE", "not_installed_at_all")
-    with pytest.raises(ModelError) as bundled:
-        load_encoder(NAME)
-    assert "[embedded]" in bundled.value.hint
-    with pytest.raises(ModelError, match="nobody/nothing"):
-        load_encoder("nobody/nothing")
+    assert (locate(NAME), locate("nobody/nothing")) == (NAME, "nobody/nothing")

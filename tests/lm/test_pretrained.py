@@ -37,11 +37,6 @@ def copied(wide, tmp_path):
     return Path(shutil.copytree(wide.bases["llama"], tmp_path / "base"))
 
 
-def reconfigured(folder, **changes):
-    config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps({**config, **changes}))
-
-
 @pytest.mark.parametrize("weights", ["float32", "bf16", *PACKED])
 @pytest.mark.parametrize(
     ("changes", "missing"),
@@ -53,7 +48,8 @@ def reconfigured(folder, **changes):
     ids=["layers", "heads", "vocabulary"],
 )
 def test_missing_weights_are_refused(copied, weights, changes, missing):
-    reconfigured(copied, **changes)
+    config = json.loads((copied / "config.json").read_text())
+    (copied / "config.json").write_text(json.dumps(config | changes))
     with pytest.raises(ModelError, match=f"do not match its config: see {missing}"):
         load_base(str(copied), weights=weights)
 
@@ -112,39 +108,27 @@ def test_gated_model(monkeypatch):
         assert "hf auth login" in (caught.value.hint or "")
 
 
-def test_quantised_files_are_refused(copied):
-    reconfigured(copied, quantization_config={"quant_method": "gptq", "bits": 4})
-    for load in (load_base, load_encoder):
-        with pytest.raises(ModelError, match="already quantised") as caught:
-            load(str(copied))
-        assert caught.value.hint
-
-
-def test_family_is_checked_first(copied):
-    reconfigured(copied, model_type="opt")
-    (copied / "model.safetensors").unlink()
-    with pytest.raises(ModelError, match="'opt'"):
-        load_base(str(copied))
-
-
-def test_remote_code_is_never_run(copied):
-    config = {"model_type": "own", "auto_map": {"AutoConfig": "own.Config", "AutoModelForCausalLM": "own.Model"}}
-    (copied / "config.json").write_text(json.dumps(config))
-    (copied / "own.py").write_text("raise AssertionError('run')\n")
-    with pytest.raises(ModelError, match="could not be opened"):
-        load_base(str(copied))
-
-
-def test_tokenizer_without_end_is_refused(copied):
-    config = json.loads((copied / "tokenizer_config.json").read_text())
-    (copied / "tokenizer_config.json").write_text(json.dumps({**config, "eos_token": None}))
-    with pytest.raises(ModelError, match="no end-of-text token"):
-        load_base(str(copied))
-
-
-def test_tokenizer_without_padding_is_refused(wide):
-    with pytest.raises(ModelError, match="no padding token"):
-        load_encoder(str(wide.bases["gpt2"]))
+@pytest.mark.parametrize(
+    ("changes", "load", "message"),
+    [
+        ({"config.json": {"quantization_config": {"quant_method": "gptq", "bits": 4}}}, load_base, "already quantised"),
+        ({"config.json": {"quantization_config": {"quant_method": "gptq", "bits": 4}}}, load_encoder, "quantised"),
+        ({"config.json": {"model_type": "opt"}, "model.safetensors": None}, load_base, "'opt'"),  # looked at first
+        ({"config.json": {"model_type": "own", "auto_map": {"AutoConfig": "own.Config"}}}, load_base, "not be opened"),
+        ({"tokenizer_config.json": {"eos_token": None}}, load_base, "no end-of-text token"),
+        ({"tokenizer_config.json": {"pad_token": None}}, load_encoder, "no padding token"),
+    ],
+)
+def test_what_cannot_be_used_is_refused(copied, changes, load, message):
+    (copied / "own.py").write_text("raise AssertionError('remote code was run')\n")
+    for file, change in changes.items():
+        if change is None:
+            (copied / file).unlink()
+        else:
+            (copied / file).write_text(json.dumps(json.loads((copied / file).read_text()) | change))
+    with pytest.raises(ModelError, match=message) as caught:
+        load(str(copied))
+    assert caught.value.hint
 
 
 def test_out_of_memory(wide, monkeypatch):

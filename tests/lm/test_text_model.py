@@ -146,15 +146,6 @@ def test_model_cache_file(folder, tmp_path, monkeypatch):
     assert text_model._embedded.__wrapped__().encode(["A text."]) != [None]
 
 
-def test_cache_cleared_by_another_thread(tiny, monkeypatch):
-    several = list(SENTENCES[:2])
-    payloads = [payload for payload in tiny.encode(several) if payload]
-    fresh(tiny).decode(payloads[:1])
-    decoding = tiny._decoded
-    monkeypatch.setattr(tiny, "_decoded", lambda own: tiny._latest.clear() or decoding(own))
-    assert tiny.decode(payloads) == several
-
-
 def test_damaged_payloads(tiny, rounds):
     (payload,) = tiny.encode([PARAGRAPH])
     for place in range(0, len(payload) - 1, rounds(full=1, reduced=150)):  # not all bits of the last byte are needed

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from mbc_engine.lm.encoders import load_encoder
-from mbc_engine.paper.amortizer import EncoderAmortizer, T5Amortizer, TokenHead
+from mbc_engine.paper.amortizer import EncoderAmortizer, T5Amortizer
 
 SHORT, LONG = "Ada moved.", "Where did the old painter move to in the spring, and who left the town in the winter?"
 
@@ -32,26 +32,6 @@ def test_t5_decoder_is_not_causal(tiny):
         difference = (amortizer.readout(states, mask) - before).abs().amax((0, 2))
         amortizer.queries[changed] = saved
         assert (difference > 1e-3).all()
-
-
-def test_t5_has_a_head_a_vector(tiny):
-    encoder = load_encoder(str(tiny.encoders["t5"]))
-    amortizer = T5Amortizer(encoder.model, 3, 8).eval().requires_grad_(False)
-    states, mask = torch.randn(2, 5, 16), torch.ones(2, 5, dtype=torch.int64)
-    before = amortizer.readout(states, mask)
-    amortizer.heads[1].mlp[3].bias += 1
-    torch.testing.assert_close(
-        amortizer.readout(states, mask) - before, torch.tensor([0.0, 1.0, 0.0])[:, None].expand(2, 3, 8)
-    )
-
-
-@pytest.mark.parametrize(("inputs", "dim"), [(4, 4), (4, 6)])
-def test_token_head(inputs, dim):
-    head, x = TokenHead(inputs, dim), torch.randn(2, inputs)
-    norm, up, _, down = head.mlp
-    skip = x if inputs == dim else x @ head.skip.weight.T + head.skip.bias
-    torch.testing.assert_close(head(x), skip + down(torch.tanh(up(norm(x)))))
-    assert bool(list(head.skip.parameters())) == (inputs != dim)
 
 
 @pytest.fixture

@@ -3,8 +3,8 @@
 import os
 import tomllib
 from collections import Counter
-from dataclasses import replace
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ from mbc_engine.errors import DataError, ModelError
 from mbc_engine.events import Calibrated
 from mbc_engine.paper.calibration import deal, require_writable, roc_auc, store
 from mbc_engine.paper.checkpoint import save_model
-from mbc_engine.paper.confidence import judge
+from mbc_engine.paper.confidence import ALWAYS_UNSURE, judge
 
 SETTINGS = ConfidenceSettings(slope=1.25, intercept=-0.5, from_memory=0.75, from_model=0.125)
 
@@ -27,22 +27,16 @@ class Oracle:
     """
 
     def __init__(self, monkeypatch, errs=()):
-        self.errs = errs
-        self.banks = []
-        self.asked = []
-        self.readers = []
+        self.errs, self.banks, self.asked = errs, [], []
+        self.reader = Mock()
         monkeypatch.setattr("mbc_engine.paper.calibration.memorise_documents", self.memorise)
 
     def memorise(self, model, texts):
         self.banks.append(texts)
         return texts, None
 
-    def reader(self):
-        self.readers.append(object())
-        return self.readers[-1]
-
     def read(self, questions, memory, *, top, reader):
-        assert self.readers == [reader]  # made once and kept: each projects the codebook anew
+        self.reader.assert_called_once()  # and kept: each projects the codebook anew
         return memory
 
     def generate_answers(self, reading, questions):
@@ -124,25 +118,18 @@ def folder(tiny, tmp_path):
     return tmp_path / "model"
 
 
-def test_calibration_keeps_fingerprints(folder, remember, tmp_path, examples):
+def test_calibration_keeps_fingerprints(folder, remember, tmp_path):
     model = load_model(folder)
     note = tmp_path / "ada.txt"
     note.write_text("Ada moved to Aalen in the spring.")
     assert remember(model, note).ask(["Who moved?"])[0].confidence is None
-    before = model.fingerprints()
-    weights = (folder / "model.safetensors").read_bytes()
-    first = calibrated(model, examples(40), bank_documents=20)
-    assert model.fingerprints() == before
-    store(first, folder)
-    assert (folder / "model.safetensors").read_bytes() == weights
+    store(SimpleNamespace(**ALWAYS_UNSURE.model_dump()), folder)
     again = load_model(folder)
-    assert again.settings.confidence.model_dump().items() <= vars(first).items()
-    assert again.fingerprints() == before
-    assert not again.settings.confidence.slope  # it tells no answers apart
+    assert again.settings.confidence == ALWAYS_UNSURE
+    assert again.fingerprints() == model.fingerprints()
     assert remember(again, note).ask(["Who moved?"])[0].confidence is None
-    store(replace(first, **SETTINGS.model_dump()), folder)
+    store(SimpleNamespace(**SETTINGS.model_dump()), folder)
     reply = remember(load_model(folder), note).ask(["Who moved?"])[0]
-    assert reply.gain is not None
     assert reply.confidence == Confidence(*judge(SETTINGS, reply.gain))
 
 

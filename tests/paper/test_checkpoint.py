@@ -6,7 +6,7 @@ import shutil
 import pytest
 import torch
 
-from mbc_engine.errors import ModelError, ModelMismatch
+from mbc_engine.errors import ModelError
 from mbc_engine.model import open_bank, signature
 from mbc_engine.names import find_model
 from mbc_engine.paper.checkpoint import load_model, save_model, trained_state
@@ -15,7 +15,7 @@ from tests.paper.conftest import weight_overrides
 
 TEXTS = ["Ada moved to Bergen in the spring.", "The river rose.", "Hugo moved to Haifa and nobody was hurt."]
 QUESTIONS = ["Where did Ada move?", "Who moved to Haifa in the spring?"]
-PLAIN = [("gpt2", "bert", True), ("gpt2", "t5", False), ("llama", "bert", False), ("llama", "t5", True)]
+PLAIN = [("gpt2", "bert", True), ("llama", "t5", False)]
 # The weights of the encoders; those of the base LM are packed.
 PACKED_BASE = [
     ("t5", True, "nf4"),
@@ -128,19 +128,16 @@ def test_damaged_weights(saved, file, damage):
     assert caught.value.hint
 
 
-@pytest.mark.parametrize(("old", "new"), [("tokens = 4", "tokens = 5"), ("quantised = true", "quantised = false")])
-def test_weights_of_other_settings(saved, old, new):
+def test_weights_of_other_settings(tiny, saved):
     text = (saved / "config.toml").read_text()
-    (saved / "config.toml").write_text(text.replace(old, new))
-    with pytest.raises(ModelError, match="do not fit the model's settings"):
-        load_model(saved)
-
-
-def test_another_base_lm(tiny, saved):
-    text = (saved / "config.toml").read_text()
-    (saved / "config.toml").write_text(text.replace(str(tiny.bases["gpt2"]), str(tiny.bases["llama"])))
-    with pytest.raises(ModelMismatch, match="does not fit the base LM"):
-        load_model(saved)
+    for old, new, message in (
+        ("tokens = 4", "tokens = 5", "do not fit the model's settings"),
+        ("quantised = true", "quantised = false", "do not fit the model's settings"),
+        (str(tiny.bases["gpt2"]), str(tiny.bases["llama"]), "does not fit the base LM"),
+    ):
+        (saved / "config.toml").write_text(text.replace(old, new))
+        with pytest.raises(ModelError, match=message):
+            load_model(saved)
 
 
 def test_find_model_by_name(saved, monkeypatch, tmp_path):

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from mbc_engine.paper.codebook import Codebook, kmeans
+from mbc_engine.paper.codebook import Codebook
 
 SQUARE = [[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]
 
@@ -145,17 +145,3 @@ def test_fit_reduces_the_error_of_every_level(levels, per_position):
 def test_fit_needs_a_vector_a_code():
     with pytest.raises(ValueError, match="8 clusters need at least as many points, not 6"):
         Codebook(8, 3, 2).fit(torch.randn(3, 2, 3))
-
-
-def test_kmeans_finds_well_separated_clusters():
-    torch.manual_seed(3)
-    corners = torch.tensor([[0.0, 0.0], [100.0, 0.0], [0.0, 100.0]])
-    points = torch.cat(
-        [corner + torch.tensor([[-1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, -1.0]]) for corner in corners]
-    )
-    points = torch.cat([points, corners[:1]])  # five points in the first cluster
-    centres, sizes = kmeans(points, 3)
-    order = centres.sum(-1).argsort()
-    found = {(round(x), round(y)): size for (x, y), size in zip(centres.tolist(), sizes.tolist(), strict=True)}
-    assert found == {(0, 0): 5.0, (100, 0): 4.0, (0, 100): 4.0}
-    assert centres[order[0]].tolist() == pytest.approx([0.0, 0.0], abs=1e-5)

@@ -21,17 +21,6 @@ def test_judge(gain, confidence, origin):
     assert judge(HALVES, gain) == (pytest.approx(confidence), origin)
 
 
-def test_fit_of_separated_gains():
-    # Eight of a kind: the targets are 9/10 and 1/10, and a line meets both.
-    made = fit([2.0] * 8, [0.0] * 8)
-    assert made.intercept == pytest.approx(-math.log(9))
-    assert made.slope == pytest.approx(math.log(9))
-    # 0.9 and 0.1 would do as thresholds for each other's label: they cross.
-    assert made.from_memory == made.from_model == pytest.approx(0.5)
-    assert judge(made, 2.0)[1] == "memory"
-    assert judge(made, 0.0)[1] == "model"
-
-
 def test_fit_of_overlapping_gains():
     # Four of a kind: 5/6 and 1/6. At 1 the mean is (3 * 5/6 + 1/6) / 4 = 2/3, at 0 it is 1/3.
     made = fit([1.0, 1.0, 1.0, 0.0], [0.0, 0.0, 0.0, 1.0])

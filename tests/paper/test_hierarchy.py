@@ -135,3 +135,13 @@ def test_document_is_named_by_its_best_chunk():
     ]
     ((share, _, chunk),) = conquered(results, 2).shares[0].values()
     assert (chunk, share) == (2, pytest.approx(1.5 / 4))
+
+
+def test_codes_have_the_shares_of_their_chunks(small):
+    codebook, codes = small.codebook(), small.codes(4)
+    reading = read("hierarchical:2", small.reader(codebook), small.question(), CodeMemory(codes, codebook))
+    for own, hits in zip(reading.codes, reading.sources, strict=True):
+        expected = np.zeros(codebook.shape.num_codes)
+        for hit in hits:
+            np.add.at(expected, codes[hit.chunk, :, 0], hit.share / 3)  # of three positions
+        np.testing.assert_allclose(own[0, 0], expected / expected.sum(), rtol=1e-4)

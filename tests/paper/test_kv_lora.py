@@ -64,24 +64,6 @@ def folder(request, tiny):
     return tiny.bases[request.param]
 
 
-def test_untrained_adapter(folder):
-    ids = torch.tensor([[5, 9, 14, 3]])
-    with torch.no_grad():
-        assert torch.equal(adapted(folder, layers=2).model(ids).logits, load_base(str(folder)).model(ids).logits)
-
-
-@pytest.mark.parametrize("weights", ["float32", "bf16", "int8"])
-def test_only_keys_and_values_of_the_last_layers_change(folder, weights):
-    base = adapted(folder, layers=1, weights=weights)
-    before = projections(base)
-    randomise(base)
-    after = projections(base)
-    assert len(after) == 6
-    for (layer, part), (_, value) in after.items():
-        changed = (value - before[layer, part][1]).abs().max() > 1e-2
-        assert changed == (layer == 1 and part in "kv"), (layer, part)
-
-
 @pytest.mark.parametrize("weights", ["float32", "int8"])
 def test_update_by_hand(folder, weights):
     base = adapted(folder, layers=1, weights=weights)
@@ -101,9 +83,11 @@ def test_update_by_hand(folder, weights):
     else:
         down = {part: factor("A", f"{part}_proj") for part in "kv"}
         up = {part: factor("B", f"{part}_proj") for part in "kv"}
-    for part in "kv":
-        expected = given @ down[part].T @ up[part].T * (ALPHA / RANK)
-        torch.testing.assert_close(after[1, part][1] - before[1, part][1], expected, rtol=1e-3, atol=1e-4)
+    assert len(after) == 6
+    for (layer, part), (_, value) in after.items():
+        is_adapted = layer == 1 and part in "kv"  # the last layer's keys and values, and nothing else
+        expected = given @ down[part].T @ up[part].T * (ALPHA / RANK) if is_adapted else torch.zeros_like(value)
+        torch.testing.assert_close(value - before[layer, part][1], expected, rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.parametrize("other", [{"layers": 2}, {"rank": 3}])

@@ -6,7 +6,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mbc_engine.lm import encoders
 from mbc_engine.paper.mbc import compile_parts
 from mbc_engine.paper.memories import CodeMemory
 
@@ -18,29 +17,6 @@ TEXTS = [
     "Irene moved to Izmir.",
 ]
 QUESTIONS = ["Where did Ada move in the spring?", "Who?"]
-
-
-@pytest.mark.parametrize("encoder", ["bert", "t5"])
-@pytest.mark.parametrize("levels", [1, 2])
-def test_codes_are_in_the_order_of_the_texts(tiny, encoder, levels, monkeypatch):
-    model = tiny.model(
-        "gpt2",
-        encoder,
-        "model.routing=true",
-        "model.read=routed",
-        f"model.codebook.levels={levels}",
-        "model.codebook.per_position=true",
-        "model.codebook.codes=5",
-    )
-    with torch.no_grad():
-        model.codebook.fit(model.documents(TEXTS))
-        alone = [model.codebook.encode(model.documents([text]))[0].tolist() for text in TEXTS]
-    assert len({str(document) for document in alone}) == len(TEXTS)
-    for size in (1, 2, 3, len(TEXTS)):
-        monkeypatch.setattr(encoders, "_BATCH", size)
-        codes = model.memorise(TEXTS)
-        assert codes.dtype == np.uint16
-        assert codes.tolist() == alone
 
 
 @pytest.mark.parametrize("encoder", ["bert", "t5"])

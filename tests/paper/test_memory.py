@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mbc_engine.errors import ConfigError, MBCError, ModelError
+from mbc_engine.errors import MBCError, ModelError
 from mbc_engine.paper.memories import CodeMemory, VectorMemory
 from mbc_engine.paper.reads import read
 
@@ -26,6 +26,17 @@ def by_document(chunks, lengths):
     return torch.stack([own.sum(-1) for own in chunks.split(lengths, dim=-1)], dim=-1)
 
 
+def gathered(codebook, codes, attention):
+    """The attention of each question to vectors [n, T], added to their codes [n, T, levels] one by one."""
+    shape = codebook.shape
+    result = np.zeros((len(codes), shape.levels, shape.positions, shape.num_codes))
+    for question, own in enumerate(codes):
+        for chunk, token, level in np.ndindex(*own.shape):
+            position = token if codebook.per_position else 0
+            result[question, level, position, own[chunk, token, level]] += attention[question, chunk, token]
+    return result
+
+
 LENGTHS = st.lists(st.integers(1, 4), min_size=1, max_size=10)
 
 
@@ -38,6 +49,9 @@ def test_flat_read_equals_dense_attention(small, lengths, per_position, seed):
     expected = reader.aggregator(question, small.dense(codebook, codes).flatten(0, 1).expand(2, -1, -1))
     scale = float(expected.modulation.abs().max())
     torch.testing.assert_close(by_counts.modulation, expected.modulation, rtol=0, atol=1e-4 * scale)
+
+    attention = expected.attention.numpy().reshape(2, -1, 3)
+    np.testing.assert_allclose(by_counts.codes, gathered(codebook, [codes] * 2, attention), rtol=1e-4, atol=1e-6)
 
     document_of = small.documents(np.array(lengths))
     chunks = expected.attention.unflatten(-1, (len(codes), 3)).sum(-1)
@@ -150,8 +164,11 @@ def test_routed_read_equals_a_loop(small, lengths, levels, per_position, count):
 
         best_chunks = sorted(range(len(codes)), key=lambda chunk: -float(scores[chunk]))[:count]
         bank = vectors[best_chunks].flatten(0, 1)
-        expected = reader.aggregator(question[index : index + 1], bank.unsqueeze(0)).modulation[0]
-        torch.testing.assert_close(reading.modulation[index], expected, rtol=1e-4, atol=1e-5)
+        expected = reader.aggregator(question[index : index + 1], bank.unsqueeze(0))
+        torch.testing.assert_close(reading.modulation[index], expected.modulation[0], rtol=1e-4, atol=1e-5)
+        attention = expected.attention.numpy().reshape(1, -1, 3)
+        by_code = gathered(codebook, [codes[best_chunks]], attention)[0]
+        np.testing.assert_allclose(reading.codes[index], by_code, rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize("mode", ["flat", "routed", "hierarchical"])
@@ -160,6 +177,9 @@ def test_empty_memory(small, mode):
     reading = read(mode, small.reader(routed=True), question, CodeMemory(small.codes(0), small.codebook()))
     assert torch.equal(reading.modulation, question)
     assert reading.sources == [[], []]
+    assert reading.codes is None
+    reader = small.reader(small.codebook(), routed=True)
+    assert read(mode, reader, question, VectorMemory(torch.randn(4, 3, 6))).codes is None
 
 
 def test_routed_needs_a_router(small):
@@ -167,10 +187,3 @@ def test_routed_needs_a_router(small):
         read("routed", small.reader(), small.question(1), CodeMemory(small.codes(2), small.codebook()))
     # Residual codes are not read flat.
     assert refused.value.hint == "Ask with --read flat, or --read hierarchical."
-
-
-def test_unknown_read_mode(small):
-    memory = CodeMemory(small.codes(2), small.codebook())
-    with pytest.raises(ConfigError, match="no read mode") as refused:
-        read("nonsense", small.reader(routed=True), small.question(1), memory)
-    assert refused.value.hint

@@ -52,11 +52,3 @@ def test_prefix_equals_a_loop(dim, kv_heads, head_dim, options, tokens):
                         expected = expected * made.value_scale[layer]
                     torch.testing.assert_close(kind[document, layer, :, column], expected)
                 slot += 1
-
-
-def test_no_prefix_has_no_columns(tiny):
-    prefix = tiny.model("llama").base.no_prefix(3)
-    assert prefix.length == 0
-    assert prefix.keys.shape == prefix.values.shape == (3, 2, 2, 0, 12)
-    assert prefix.repeat(2).keys.shape[0] == 6
-    assert prefix.cache(torch.float32).get_seq_length() == prefix.fixed(torch.float32).get_seq_length() == 0

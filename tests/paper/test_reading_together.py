@@ -56,7 +56,7 @@ def read_all(small, codebook, memory, mode, *, documents=2):
 
 
 @given(CONTENTS, st.integers(1, 2), st.booleans(), st.sampled_from([None, 1.0, 0.3]))
-@settings(max_examples=15)
+@settings(max_examples=8)
 def test_banks_read_as_their_merger(small, contents, levels, keeps_origins, weight):
     codebook = small.codebook(levels=levels)
     weights = None if weight is None else [weight] * len(contents)
@@ -79,7 +79,7 @@ def test_banks_read_as_their_merger(small, contents, levels, keeps_origins, weig
 
 
 @given(CONTENTS, st.lists(st.integers(1, 4), min_size=4, max_size=4), st.integers(1, 2))
-@settings(max_examples=10)
+@settings(max_examples=6)
 def test_weight_n_reads_as_n_copies(small, contents, weights, levels):
     codebook, weights = small.codebook(levels=levels), weights[: len(contents)]
     lengths = [np.array(several, np.int64) for several in contents]

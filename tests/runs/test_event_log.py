@@ -23,12 +23,7 @@ from mbc_engine.runs import event_log
 from mbc_engine.runs.event_log import EventFollower, EventLog, LogUpdate, read_events
 
 STEP = TrainStep(3, 0, 1.5, 1.0, 0.25, 0.0, 0.25, None, 17.5, 2, 0.9, 1e-05, 12.5)
-SOME = [
-    TrainStarted(0, 8, 4, 2, 99),
-    STEP,
-    QuantisationStarted(3, 7),
-    FileSkipped("ü/ж.pdf", 'a "quoted"\nreason'),
-]
+SOME = [TrainStarted(0, 8, 4, 2, 99), STEP, QuantisationStarted(3, 7), FileSkipped("ü/ж.pdf", 'a "quoted"\nreason')]
 INVALID_LINES = (
     "",
     "not json",
@@ -86,21 +81,6 @@ def test_half_written_last_line_is_left_out(path, cut):
     assert list(read_events(path)) == SOME[:-1]
 
 
-def test_reopened_log_rewinds_over_a_half_written_line(path):
-    log = EventLog(path)
-    log.append(SOME[0])
-    position = log.position()
-    log.append(SOME[1])
-    log.close()
-    path.write_bytes(path.read_bytes()[:-4])
-    log = EventLog(path)
-    log.rewind(position)
-    assert log.position() == position == path.stat().st_size
-    log.append(SOME[3])
-    log.close()
-    assert list(read_events(path)) == [SOME[0], SOME[3]]
-
-
 def test_unknown_fields_their_order_and_whole_numbers_do_not_matter(path):
     path.write_text(
         '{"event": "CheckpointSaved", "step": 1, "path": "p", "colour": "blue", "time": 1}\n'
@@ -149,24 +129,6 @@ def test_skimming_keeps_the_last_of_consecutive_steps(path):
     assert events_of(follower.poll()) == [reset, steps[2], reset, steps[3], reset, reset, steps[5]]
     written(path, steps[:2])
     assert events_of(follower.poll()) == [steps[1]]
-
-
-@pytest.mark.parametrize("further", [0, 1, 2, 5])
-def test_truncated_log_is_read_anew_however_much_it_has_grown(path, further):
-    log, follower = EventLog(path), EventFollower(path)
-    log.append(SOME[0])
-    position = log.position()
-    log.append(SOME[1])
-    log.append(SOME[2])
-    follower.poll()
-    log.rewind(position)
-    later = [FileSkipped("x" * 200, str(number)) for number in range(further)]
-    for event in later:
-        log.append(event)
-    log.close()
-    log_update = follower.poll()
-    assert log_update.is_restarted
-    assert [event for _, event in log_update.events] == [SOME[0], *later]
 
 
 @given(st.lists(st.sampled_from(["append", "cut", "rewind"]), max_size=12), st.integers(1, 3))

@@ -24,21 +24,14 @@ def test_batch(data):
     assert (batch.examples, batch.documents, batch.positions) == ([3, 2, 0], [2, 0], [0, 1, 1])
 
 
-def test_epoch_drops_a_partial_batch():
-    data = TrainingSet([example(str(index), str(index)) for index in range(10)])
-    batches = [batch.examples for batch in data.epoch(0, 4, seed=1)]
-    assert data.steps(4) == 2
-    assert [len(batch) for batch in batches] == [4, 4]
-    assert len({index for batch in batches for index in batch}) == 8
-
-
 def test_order_of_an_epoch():
-    data = TrainingSet([example(str(index), str(index)) for index in range(30)])
+    data = TrainingSet([example(str(index), str(index)) for index in range(32)])
 
     def order(epoch, seed, skip=0):
         return [batch.examples for batch in data.epoch(epoch, 5, seed=seed, skip=skip)]
 
     assert order(0, 7) == order(0, 7)
+    assert len({index for batch in order(0, 7) for index in batch}) == 30  # the last two would be a partial batch
     assert order(0, 7) != order(1, 7)
     assert order(0, 7) != order(0, 8)
     assert order(0, 7, skip=2) == order(0, 7)[2:]
@@ -86,13 +79,9 @@ def test_interrupted_fill_is_completed(encoder, tmp_path, monkeypatch, batch):
     row = 2 * encoder.amortizer.pretrained.config.hidden_size
     for left in (0, 1, row, 5 * row, 5 * row + 7, len(content) - row, len(content) - 1):
         file.write_bytes(content[:left])
-        cached, events = filled(encoder, tmp_path)
+        _, events = filled(encoder, tmp_path)
         assert file.read_bytes() == content
         assert events[-1] == Progressed("read texts", 6, 6)
-        live = TextStates(encoder, TEXTS)
-        for index in range(6):
-            states, expected = cached.states([index])[0], live.states([index])[0]
-            torch.testing.assert_close(states, expected.detach(), rtol=2e-3, atol=2e-3)
 
 
 def test_cache_depends_on_texts_and_window(encoder, tmp_path):
@@ -101,10 +90,3 @@ def test_cache_depends_on_texts_and_window(encoder, tmp_path):
     encoder.window = 9
     list(TextStates(encoder, TEXTS, tmp_path).fill())
     assert len(list(tmp_path.glob("*.f16"))) == 3
-
-
-def test_computed_states_have_gradients(tiny):
-    encoder = tiny.model("gpt2", "bert").documents
-    states, _ = TextStates(encoder, TEXTS).states([0, 3])
-    states.square().sum().backward()
-    assert any(parameter.grad is not None for parameter in encoder.amortizer.pretrained.parameters())

@@ -47,16 +47,6 @@ def test_round_trip(tiny, tmp_path, base, encoder):
         assert all(torch.equal(value, states[1][index][name]) for name, value in state.items())
 
 
-def test_no_frozen_weights(tiny, tmp_path):
-    frozen = tiny.model("gpt2", "bert", "model.documents.frozen=true", "model.questions.frozen=true")
-    optimizer = torch.optim.Adam([value for value in frozen.parameters() if value.requires_grad])
-    save_snapshot(tmp_path / "s.safetensors", frozen, optimizer, STATE)
-    with safe_open(tmp_path / "s.safetensors", "pt") as file:
-        names = list(file.keys())
-    assert not [name for name in names if ".encoder." in name or ("base" in name and "lora" not in name)]
-    assert [name for name in names if name.startswith("lora.")]
-
-
 @pytest.mark.parametrize("change", [{"step": "(" * 100_000}, {"step": "'x'"}, {"step": "print()"}, None])
 def test_damaged_snapshots(tiny, tmp_path, change):
     model, optimizer = trained(tiny, "gpt2", "bert")

@@ -83,7 +83,7 @@ def test_fit_centring(tiny, data):
     fit_centring(amortizer, states, len(data.documents))
     model.eval()
     with torch.no_grad():
-        vectors = amortizer.vectors(*states.states(range(len(data.documents))))
+        vectors = amortizer.centre(amortizer.readout(*states.states(range(len(data.documents)))))
     centred = vectors - amortizer.centring.positions
     torch.testing.assert_close(centred.mean(0), torch.zeros_like(vectors[0]), rtol=0, atol=1e-4)
     torch.testing.assert_close(centred.square().mean((0, 2)), torch.ones(len(vectors[0])), rtol=1e-3, atol=0)
