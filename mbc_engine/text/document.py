@@ -38,9 +38,7 @@ class Document:
     # what determines its text.
     digest: str
     size: int  # the number of these bytes
-    date: str | None = (
-        None  # ISO 8601 day it was written by its text or file name, else the file was last modified (UTC)
-    )
+    date: str | None = None  # ISO day it was written by its text or file name, else the file was last modified (UTC)
     title: str = ""  # as the document states it, "" if it does not
     sections: tuple[Section, ...] = ()  # in order; a text before the first has no context
     losses: tuple[str, ...] = ()  # what could not be kept, worded as "3 pictures"
@@ -186,33 +184,56 @@ def counted(losses: Mapping[str, int]) -> tuple[str, ...]:
     return tuple(f"{count} {name}{'s' * (count > 1)}" for name, count in losses.items() if count)
 
 
+def number_in(written: str | None, otherwise: int) -> int:
+    """The number that an attribute is, unless it is none, or too large to be meant."""
+    return int(written) if written and written.isdecimal() and len(written) < 9 else otherwise
+
+
 def tidy(text: str) -> str:
     """The text with single spaces for white space within its lines."""
     return "\n".join(" ".join(line.split()) for line in text.split("\n")).strip()
 
 
+class Heading(NamedTuple):
+    """Where in a text a heading stands, and its level, 1 being the highest."""
+
+    start: int
+    level: int
+    text: str  # "" if what follows only ends the headings of this level
+
+
+def sections_of(headings: Iterable[Heading]) -> tuple[Section, ...]:
+    """A section from each heading on, with those that it stands below."""
+    above: list[Heading] = []
+    sections: list[Section] = []
+    for heading in headings:
+        above = [outer for outer in above if outer.level < heading.level] + [heading] * bool(heading.text)
+        sections.append(Section(heading.start, " > ".join(outer.text for outer in above)))
+    return tuple(sections)
+
+
 class TextBuilder:
     """Puts a text together from paragraphs, and keeps the headings that each stands below."""
 
-    def __init__(self) -> None:
+    def __init__(self, gap: str = "\n\n") -> None:
+        self._gap = gap  # between paragraphs
         self._written: list[str] = []
         self._length = 0
         self._headings: list[tuple[int, str]] = []
+        self._context = ""  # of the next paragraph
         self._sections: list[Section] = []
 
-    def add(self, text: str, gap: str = "\n\n") -> None:
+    def add(self, text: str, gap: str | None = None) -> None:
         """A paragraph, or with the gap "\\n" a line; nothing if it is blank."""
         if text := text.strip():
-            self._write(gap if self._written else "")
-            if self._sections and self._sections[-1].start > self._length:  # begun as if a paragraph would follow
-                self._sections[-1] = self._sections[-1]._replace(start=self._length)
+            self._write((gap or self._gap) if self._written else "")
+            if self._context != (self._sections[-1].context if self._sections else ""):
+                self._sections.append(Section(self._length, self._context))
             self._write(text)
 
-    def add_lines(self, lines: Iterable[str], gap: str = "\n\n") -> None:
+    def add_lines(self, lines: Iterable[str], gap: str | None = None) -> None:
         """Lines that belong together, as those of a table."""
-        for line in lines:
-            self.add(line, gap)
-            gap = "\n"
+        self.add("\n".join(line.strip() for line in lines if line.strip()), gap)
 
     def add_note(self, kind: str, author: str, text: str, gap: str = "\n") -> None:
         """What is said of the text before it, such as a comment; nothing if it is blank."""
@@ -230,37 +251,44 @@ class TextBuilder:
 
     def begin(self, *more: str) -> None:
         """Begin a section below the present headings, and below `more` for itself alone."""
-        context = " > ".join(_distinct((*(text for _, text in self._headings), *more)))
-        start = self._length + (2 if self._written else 0)
-        if self._sections and self._sections[-1].start == start:
-            self._sections.pop()
-        if context != (self._sections[-1].context if self._sections else ""):
-            self._sections.append(Section(start, context))
+        self._context = " > ".join(_distinct((*(text for _, text in self._headings), *more)))
 
     def include(self, text: str, sections: Iterable[Section]) -> None:
         """A text with sections of its own, below the present headings."""
-        start = self._length + (2 if self._written else 0) - (len(text) - len(text.lstrip()))
         self.begin()
+        self.add(text)
+        start = self._length - len(text.rstrip())
         above = [heading for _, heading in self._headings]
         for section in sections:
-            context = " > ".join(_distinct((*above, section.context)))
-            self._sections.append(Section(max(start + section.start, 0), context))
-        self.add(text)
+            self._context = " > ".join(_distinct((*above, section.context)))
+            self._sections.append(Section(max(start + section.start, 0), self._context))
 
-    def finish(self) -> tuple[str, tuple[Section, ...]]:
-        """The text and its sections."""
-        text = "".join(self._written)
-        return text, tuple(section for section in self._sections if section.start < len(text))
+    def content(
+        self, data: bytes, date: str | None = None, part: str = "", title: str = "", losses: tuple[str, ...] = ()
+    ) -> Content:
+        """The text with its sections, as a document that is identified by `data`."""
+        text = self.text()
+        return Content(text, data, date, part, title=title, sections=tuple(self._sections), losses=losses)
+
+    def text(self) -> str:
+        return "".join(self._written)
 
     def _write(self, text: str) -> None:
         self._written.append(text)
         self._length += len(text)
 
 
-_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-_MONTH_FIRST = re.compile(r"([A-Za-z]{3})[a-z]{0,6}\.?\s+(\d{1,2})(?:st|nd|rd|th)?,?\s+(\d{4})\b")
-# "Thu, 26 Feb 1987 15:01:01 +0000" as in mail, "26-FEB-1987 15:01:01.79" as in old databases, "26 February 1987".
-_IN_WORDS = re.compile(r"(?:[A-Za-z]{3,9},?\s+)?(\d{1,2})[\s-]([A-Za-z]{3})[a-z]{0,6}[\s-](\d{4})\b")
+MONTH_NAMES = (
+    *("January", "February", "March", "April", "May", "June"),
+    *("July", "August", "September", "October", "November", "December"),
+)
+_MONTHS = [name[:3].lower() for name in MONTH_NAMES]
+_DATES = (
+    # "Thu, 26 Feb 1987 15:01:01 +0000" as in mail, "26-FEB-1987 15:01:01.79" as in old databases, "26 February 1987".
+    re.compile(r"(?:[A-Za-z]{3,9},?\s+)?(?P<day>\d{1,2})[\s-](?P<month>[A-Za-z]{3})[a-z]{0,6}[\s-](?P<year>\d{4})\b"),
+    # "January 4, 2020"
+    re.compile(r"(?P<month>[A-Za-z]{3})[a-z]{0,6}\.?\s+(?P<day>\d{1,2})(?:st|nd|rd|th)?,?\s+(?P<year>\d{4})\b"),
+)
 # Longer than any date, and short enough for every parser.
 _LONGEST = 100
 
@@ -274,22 +302,18 @@ def day_of(written: object) -> str | None:
         return None
     value = written.strip()[:_LONGEST]
     with suppress(ValueError, OverflowError):
-        return _utc_day(datetime.fromisoformat(value))
+        moment = datetime.fromisoformat(value)
+        return (moment if moment.tzinfo is None else moment.astimezone(UTC)).date().isoformat()
     with suppress(ValueError):  # "2024-05-01 10:30:00 +0200", as site generators write it, and "2024/05/01"
         return date.fromisoformat(value[:10].replace("/", "-")).isoformat()
-    if match := _IN_WORDS.match(value):
+    for form in _DATES:
         with suppress(ValueError):
-            return date(int(match[3]), _MONTHS.index(match[2].lower()) + 1, int(match[1])).isoformat()
-    if match := _MONTH_FIRST.match(value):  # "January 4, 2020"
-        with suppress(ValueError):
-            return date(int(match[3]), _MONTHS.index(match[1].lower()) + 1, int(match[2])).isoformat()
+            if match := form.match(value):
+                month = _MONTHS.index(match["month"].lower()) + 1
+                return date(int(match["year"]), month, int(match["day"])).isoformat()
     return None
 
 
-MONTH_NAMES = (
-    *("January", "February", "March", "April", "May", "June"),
-    *("July", "August", "September", "October", "November", "December"),
-)
 _BETWEEN = r"[-_. ]?"
 # A month, or its abbreviation.
 MONTH_WORDS = "|".join(f"{name[:3]}(?:{name[3:]})?" for name in MONTH_NAMES).replace("(?:tember)?", "(?:t(?:ember)?)?")
@@ -333,22 +357,11 @@ def day_in_name(name: str) -> str | None:
     return dated and f"{dated[0]}-01"[:10]
 
 
-def day_of_moment(moment: datetime | None) -> str | None:
-    """The UTC day of a moment; None if there is none, or it is out of range."""
-    with suppress(OverflowError):
-        return _utc_day(moment) if moment else None
-    return None
-
-
 def day_of_timestamp(seconds: float) -> str | None:
     """The UTC day of a file timestamp; None if it is out of range."""
     with suppress(OverflowError, ValueError, OSError):
-        return _utc_day(datetime.fromtimestamp(seconds, UTC))
+        return datetime.fromtimestamp(seconds, UTC).date().isoformat()
     return None
-
-
-def _utc_day(moment: datetime) -> str:
-    return (moment if moment.tzinfo is None else moment.astimezone(UTC)).date().isoformat()
 
 
 class UnreadableFile(Exception):

@@ -7,16 +7,15 @@ addresses. Notes of Obsidian and its like also have links and tasks of their own
 import re
 from collections.abc import Iterator, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import unquote
 
-from mbc_engine.text.decoding import ByteStream, decode_file
-from mbc_engine.text.document import Content, Place, Section, day_of, table_lines
+from markdown_it import MarkdownIt
+from markdown_it.rules_inline import StateInline
+from markdown_it.token import Token
 
-if TYPE_CHECKING:
-    from markdown_it import MarkdownIt
-    from markdown_it.rules_inline import StateInline
-    from markdown_it.token import Token
+from mbc_engine.text.decoding import ByteStream, decode_file
+from mbc_engine.text.document import Content, Heading, Place, day_of, sections_of, table_lines
 
 # Parsing takes time and memory in proportion to a stretch of this many characters, cut between paragraphs.
 _STRETCH: Final = 1 << 18
@@ -53,7 +52,7 @@ def read_markdown(stream: ByteStream) -> Iterator[Content]:
     page.add(text[start:], text.count("\n", 0, start))
     date = next((day for name in _DATES if (day := day_of(properties.get(name)))), None)
     title = properties.get("title", "")
-    yield Content(page.text(), data, date, title=title, sections=tuple(page.sections), places=tuple(page.places))
+    yield Content(page.text(), data, date, title=title, sections=sections_of(page.headings), places=tuple(page.places))
 
 
 class _Page:
@@ -64,8 +63,7 @@ class _Page:
         self._length = 0
         self._is_blank = True  # the last line
         self._next_line = -1
-        self._headings: list[tuple[int, str]] = []  # levels and texts, outermost first
-        self.sections: list[Section] = []
+        self.headings: list[Heading] = []
         self.places: list[Place] = []
 
     def text(self) -> str:
@@ -130,9 +128,9 @@ class _Page:
 
     def _add_inline(
         self,
-        parser: "MarkdownIt",
-        opening: "Token",
-        token: "Token",
+        parser: MarkdownIt,
+        opening: Token,
+        token: Token,
         written: list[str],
         first: int,
         references: dict[str, object],
@@ -142,10 +140,8 @@ class _Page:
         shown = _inline(parser, token.content, references).split("\n")
         if opening.type == "heading_open":
             heading = " ".join(" ".join(shown).split())
-            level = int(opening.tag[1:])
-            self._headings = [*((other, text) for other, text in self._headings if other < level), (level, heading)]
             self._write("", line)
-            self.sections.append(Section(self._length, " > ".join(text for _, text in self._headings if text)))
+            self.headings.append(Heading(self._length, int(opening.tag[1:]), heading))
             self._write(heading, line)
             self._write("", line + 1)
             return
@@ -179,9 +175,7 @@ def _stretches(text: str) -> Iterator[str]:
 
 
 @cache
-def _parser() -> "MarkdownIt":
-    from markdown_it import MarkdownIt
-
+def _parser() -> MarkdownIt:
     parser = MarkdownIt("commonmark", {"maxNesting": 20}).enable(["table", "strikethrough"]).disable("inline")
     parser.inline.ruler.before("link", "note_link", _note_link)
     return parser
@@ -190,7 +184,7 @@ def _parser() -> "MarkdownIt":
 _NOTE_LINK: Final = re.compile(r"!?\[\[([^\[\]\n]{1,400})\]\](?!\()")
 
 
-def _note_link(state: "StateInline", silent: bool) -> bool:
+def _note_link(state: StateInline, silent: bool) -> bool:
     """`[[target|shown]]`, and `![[picture.png]]` for what is shown in place."""
     if state.src[state.pos] not in "![" or not (match := _NOTE_LINK.match(state.src, state.pos)):
         return False
@@ -207,7 +201,7 @@ def _note_link(state: "StateInline", silent: bool) -> bool:
 
 
 def _inline(  # noqa: C901 - a case per kind of token
-    parser: "MarkdownIt", content: str, references: dict[str, object]
+    parser: MarkdownIt, content: str, references: dict[str, object]
 ) -> str:
     """The text of a paragraph without marks of emphasis and comments; a link keeps its address."""
     if len(content) > _LONGEST_PARAGRAPH:
@@ -239,7 +233,7 @@ def _inline(  # noqa: C901 - a case per kind of token
     return "".join(written)
 
 
-def _is_in_word(tokens: "Sequence[Token]", index: int) -> bool:
+def _is_in_word(tokens: Sequence[Token], index: int) -> bool:
     """Whether a mark of emphasis stands between letters or digits, where it is often a sign: 5*3*2."""
     before = tokens[index - 1].content[-1:] if index else ""
     after = tokens[index + 1].content[:1] if index + 1 < len(tokens) else ""
@@ -290,7 +284,7 @@ def _html_lines(lines: list[str]) -> list[str]:
 
 
 def _table_rows(
-    parser: "MarkdownIt", tokens: "Sequence[Token]", start: int, references: dict[str, object]
+    parser: MarkdownIt, tokens: Sequence[Token], start: int, references: dict[str, object]
 ) -> Iterator[tuple[int, str]]:
     """The rows of the table that begins at a token, with the indices of their lines."""
     rows: list[list[str]] = []

@@ -4,12 +4,12 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
-from io import BytesIO
 from typing import Any, Final, NamedTuple
 
-from mbc_engine.text.decoding import LINE_CHARACTERS, ByteStream, decode_file, lines, storable
-from mbc_engine.text.document import Content, Skipped, TextBuilder, UnreadableFile, day_of
+from mbc_engine.text.decoding import LINE_CHARACTERS, ByteStream, decode_file, lines, storable, stream_of
+from mbc_engine.text.document import Content, Skipped, TextBuilder, UnreadableFile, counted, day_of
 from mbc_engine.text.formats.rows import LONGEST_NAME, Cell, Row, written
 
 DEEPEST: Final = 50
@@ -93,7 +93,7 @@ def read_json(stream: ByteStream) -> Iterator[Content | Row | Skipped]:
         raise UnreadableFile("is nested too deeply") from error
     except ValueError:
         if _JSON_LINES.match(text):
-            yield from read_jsonl(ByteStream(BytesIO(data).read))
+            yield from read_jsonl(stream_of(data))
         else:
             yield Content(text, data)
         return
@@ -130,11 +130,10 @@ def read_object(value: Mapping[str, Any]) -> Iterator[Content | Row]:
         text.add(written(values.cells))
         for line in values.below:
             text.add(line, "\n")
-    whole, sections = text.finish()
     said = (_last_day(part) for key, part in rest.items() if isinstance(part, list) and chat_text(part, key))
     written_on = (day_of(rest.get(key)) for key in ("date", "updated", "created"))
     day = next((day for day in (*said, *written_on) if day), None)
-    yield Content(whole, whole.encode(), day, "fields" if tables else "", title=title, sections=sections)
+    yield text.content(text.text().encode(), day, "fields" if tables else "", title=title)
     for name, rows in tables.items():
         for number, row in enumerate(rows, 1):
             yield _row(number, row, name, " > ".join(filter(None, (title, name))))
@@ -266,7 +265,7 @@ def read_notebook(stream: ByteStream) -> Iterator[Content | Row | Skipped]:
         notebook = json.loads(decode_file(data))
     cells = notebook.get("cells") if isinstance(notebook, Mapping) else None
     if not isinstance(cells, list):
-        yield from read_json(ByteStream(BytesIO(data).read))
+        yield from read_json(stream_of(data))
         return
     text, pictures = TextBuilder(), 0
     for cell in cells:
@@ -284,10 +283,8 @@ def read_notebook(stream: ByteStream) -> Iterator[Content | Row | Skipped]:
                 given = given if isinstance(given, Mapping) else {}
                 pictures += any(str(kind).startswith("image/") for kind in given)
                 text.add(_COLOURS.sub("", _source(output.get("text")) or _source(given.get("text/plain"))))
-    whole, sections = text.finish()
-    losses = (f"{pictures} picture{'s' * (pictures > 1)}",) if pictures else ()
-    title = next((section.context for section in sections), "").partition(" > ")[0]
-    yield Content(whole, whole.encode(), title=title, sections=sections, losses=losses)
+    content = text.content(text.text().encode(), losses=counted({"picture": pictures}))
+    yield replace(content, title=next((section.context for section in content.sections), "").partition(" > ")[0])
 
 
 _COLOURS: Final = re.compile(r"\x1b\[[\d;]*m")
