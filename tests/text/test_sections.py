@@ -19,18 +19,12 @@ from mbc_engine.text.document import Section, TextBuilder, table_lines
         # Without a header, or with one of two rows.
         ([["Kitchen", "Sol", "4377"], ["Hall", "Jon", "42"]], None, ["Kitchen; Sol; 4377", "Hall; Jon; 42"]),
         ([["Tern", "four", "1998"], ["Gull", "one", "2011"]], None, ["Tern; four; 1998", "Gull; one; 2011"]),
-        (
-            [["Line", "Days", "Days"], ["Line", "first", "last"], ["Rauma", "6:10", "19:45"]],
-            None,
-            ["Line: Rauma; Days first: 6:10; Days last: 19:45"],
-        ),
-        (
-            [["Name", "", "Role"], ["Ola", "x", "Chef"], ["Per", "y", "Mate"]],
-            None,
-            ["Name: Ola; x; Role: Chef", "Name: Per; y; Role: Mate"],
-        ),
+        ([["Line", "Days", "Days"], ["Line", "first", "last"], ["Rauma", "6:10", "19:45"]], None,
+         ["Line: Rauma; Days first: 6:10; Days last: 19:45"]),
+        ([["Name", "", "Role"], ["Ola", "x", "Chef"], ["Per", "y", "Mate"]], None,
+         ["Name: Ola; x; Role: Chef", "Name: Per; y; Role: Mate"]),
     ],
-)
+)  # fmt: skip
 def test_table_lines(rows, num_headers, lines):
     assert table_lines(rows, num_headers) == lines
 
