@@ -2,7 +2,8 @@
 
 import pytest
 
-from mbc_engine.text.document import Section, TextBuilder, table_lines
+from mbc_engine.text.document import Section, TextBuilder
+from mbc_engine.text.tables import table_lines
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,8 @@ from typing import Final
 from lxml import etree
 
 from mbc_engine.text.decoding import ByteStream, decode, detect
-from mbc_engine.text.document import Content, Heading, damage_is_unreadable, day_of, number_in, sections_of, table_lines
+from mbc_engine.text.document import Content, Heading, damage_is_unreadable, day_of, number_in, sections_of
+from mbc_engine.text.tables import table_lines
 
 # Breaks between two texts, the weakest first, and how they are written.
 _SPACE, _LINE, _PARAGRAPH = 1, 2, 3

@@ -14,13 +14,12 @@ from mbc_engine.text.document import (
     Heading,
     TextBuilder,
     UnreadableFile,
-    counted,
     damage_is_unreadable,
     day_of,
     sections_of,
-    table_lines,
 )
 from mbc_engine.text.language import word_set
+from mbc_engine.text.tables import table_lines
 
 _LONGEST_LINE: Final = 300
 _LONGEST_HEADING: Final = 200
@@ -326,7 +325,7 @@ def read_tex(stream: ByteStream) -> Iterator[Content]:
             builder.heading(_TEX_LEVELS.index(match[1]) + 1, printed(heading))
             end = match.end() + len(heading) + 1
     _add_tex(body[end:], builder, printed)
-    yield builder.content(data, day_of(date), title=title, losses=counted({"picture": pictures}))
+    yield builder.content(data, day_of(date), title=title, losses={"picture": pictures})
 
 
 def _add_tex(source: str, builder: TextBuilder, printed: Callable[[str], str]) -> None:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
 from mbc_engine.text.decoding import LINE_CHARACTERS, ByteStream, decode_file, lines, storable, stream_of
-from mbc_engine.text.document import Content, Skipped, TextBuilder, UnreadableFile, counted, day_of
+from mbc_engine.text.document import Content, Skipped, TextBuilder, UnreadableFile, day_of
 from mbc_engine.text.formats.rows import LONGEST_NAME, Cell, Row, written
 
 DEEPEST: Final = 50
@@ -224,19 +224,18 @@ def _person(value: object) -> str:
     return as_text(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
 
 
+_WORDS: Final = ("text", "content", "value", "parts")
+
+
 def _words(value: object) -> str:
     if isinstance(value, str):
         return storable(value).strip()
     if isinstance(value, Mapping):
-        return _of(
-            value, ("text", "content", "value", "parts"), lambda part: "" if isinstance(part, Mapping) else _words(part)
-        )
+        inner = ({} if isinstance(value.get(key), Mapping) else value.get(key) for key in _WORDS)
+        return next(filter(None, map(_words, inner)), "")
     if isinstance(value, list):  # parts, as links and mentions within a text
-        return storable(
-            "".join(
-                part if isinstance(part, str) else _words(part) if isinstance(part, Mapping) else "" for part in value
-            )
-        ).strip()
+        parts = (part if isinstance(part, str) else _words(part) for part in value if isinstance(part, str | Mapping))
+        return storable("".join(parts)).strip()
     return ""
 
 
@@ -283,7 +282,7 @@ def read_notebook(stream: ByteStream) -> Iterator[Content | Row | Skipped]:
                 given = given if isinstance(given, Mapping) else {}
                 pictures += any(str(kind).startswith("image/") for kind in given)
                 text.add(_COLOURS.sub("", _source(output.get("text")) or _source(given.get("text/plain"))))
-    content = text.content(text.text().encode(), losses=counted({"picture": pictures}))
+    content = text.content(text.text().encode(), losses={"picture": pictures})
     yield replace(content, title=next((section.context for section in content.sections), "").partition(" > ")[0])
 
 

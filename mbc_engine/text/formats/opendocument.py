@@ -7,17 +7,9 @@ from typing import Final
 from lxml.etree import _Element as Element
 
 from mbc_engine.text.decoding import ByteStream
-from mbc_engine.text.document import (
-    Content,
-    TextBuilder,
-    UnreadableFile,
-    counted,
-    damage_is_unreadable,
-    day_of,
-    table_lines,
-    tidy,
-)
+from mbc_engine.text.document import Content, TextBuilder, UnreadableFile, damage_is_unreadable, day_of, tidy
 from mbc_engine.text.formats.archives import Archive, local_name, read_archive
+from mbc_engine.text.tables import table_lines
 
 _SPACES: Final = "urn:oasis:names:tc:opendocument:xmlns:"
 _TEXT: Final = f"{{{_SPACES}text:1.0}}"
@@ -46,7 +38,7 @@ def read_odt(stream: ByteStream) -> Iterator[Content]:
         data, archive = read_archive(stream)
         document = _Document(archive)
         title, date = _properties(archive)
-    yield document.builder.content(data, date, title=title, losses=counted(document.losses))
+    yield document.builder.content(data, date, title=title, losses=document.losses)
 
 
 def _properties(archive: Archive) -> tuple[str, str | None]:

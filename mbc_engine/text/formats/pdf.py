@@ -23,16 +23,8 @@ from pypdfium2 import PdfDocument, PdfPage, PdfTextPage, raw
 
 from mbc_engine.text.characters import is_compound, readable
 from mbc_engine.text.decoding import MOST_BINARY_BYTES, ByteStream, storable
-from mbc_engine.text.document import (
-    Content,
-    Place,
-    Section,
-    UnreadableFile,
-    counted,
-    damage_is_unreadable,
-    day_of,
-    table_lines,
-)
+from mbc_engine.text.document import Content, Place, Section, UnreadableFile, counted, damage_is_unreadable, day_of
+from mbc_engine.text.tables import table_lines
 
 # PDFium must not be called by two threads at a time.
 _LOCK: Final = Lock()

@@ -7,16 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from mbc_engine.text.decoding import ByteStream, storable
-from mbc_engine.text.document import (
-    Content,
-    TextBuilder,
-    counted,
-    damage_is_unreadable,
-    day_of,
-    table_lines,
-    tidy,
-)
+from mbc_engine.text.document import Content, TextBuilder, damage_is_unreadable, day_of, tidy
 from mbc_engine.text.language import word_set
+from mbc_engine.text.tables import table_lines
 
 _TOKEN: Final = re.compile(
     rb"\\([a-zA-Z]{1,32})(-?\d{1,10})?[ ]?|\\'([0-9a-fA-F]{2})|\\(.)|([{}])|([^\\{}\r\n]+)|[\r\n]+|\\", re.DOTALL
@@ -85,7 +78,7 @@ def read_rtf(stream: ByteStream) -> Iterator[Content]:
         document = _Rtf(data)
         builder = document.finish()
     title = " ".join(storable("".join(document.title)).split())
-    yield builder.content(data, document.date, title=title, losses=counted(document.losses))
+    yield builder.content(data, document.date, title=title, losses=document.losses)
 
 
 class _Rtf:

@@ -9,9 +9,10 @@ from typing import Final
 from lxml.etree import _Element as Element
 
 from mbc_engine.text.decoding import ByteStream
-from mbc_engine.text.document import Content, TextBuilder, counted, damage_is_unreadable, table_lines, tidy
+from mbc_engine.text.document import Content, TextBuilder, damage_is_unreadable, tidy
 from mbc_engine.text.formats.archives import Archive, local_name, read_archive
 from mbc_engine.text.formats.equations import MATH, equation
+from mbc_engine.text.tables import table_lines
 
 _A: Final = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
 _P: Final = "{http://schemas.openxmlformats.org/presentationml/2006/main}"
@@ -35,7 +36,7 @@ def read_pptx(stream: ByteStream) -> Iterator[Content]:
         title, date = archive.properties
     # What programs write if nobody gives a title.
     title = "" if title == "PowerPoint Presentation" else title
-    yield presentation.builder.content(data, date, title=title, losses=counted(presentation.losses))
+    yield presentation.builder.content(data, date, title=title, losses=presentation.losses)
 
 
 class _Presentation:

@@ -13,18 +13,10 @@ from typing import Any, NamedTuple
 from lxml.etree import _Element as Element
 
 from mbc_engine.text.decoding import ByteStream
-from mbc_engine.text.document import (
-    Content,
-    TextBuilder,
-    UnreadableFile,
-    counted,
-    damage_is_unreadable,
-    number_in,
-    table_lines,
-    tidy,
-)
+from mbc_engine.text.document import Content, TextBuilder, UnreadableFile, damage_is_unreadable, number_in, tidy
 from mbc_engine.text.formats.archives import Archive, local_name, read_archive
 from mbc_engine.text.formats.equations import MATH, equation
+from mbc_engine.text.tables import table_lines
 
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
@@ -50,7 +42,7 @@ def read_docx(stream: ByteStream) -> Iterator[Content]:
         main = next(archive.linked("", "officeDocument"), "word/document.xml")
         document = _Word(archive, main)
         title, date = archive.properties
-    yield document.builder.content(data, date, title=title or document.title, losses=counted(document.losses))
+    yield document.builder.content(data, date, title=title or document.title, losses=document.losses)
 
 
 class _Style(NamedTuple):
