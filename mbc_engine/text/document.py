@@ -125,10 +125,12 @@ class TextBuilder:
     def add(self, text: str, gap: str | None = None) -> None:
         """A paragraph, or with the gap "\\n" a line; nothing if it is blank."""
         if text := text.strip():
-            self._write((gap or self._gap) if self._written else "")
+            before = (gap or self._gap) if self._written else ""
+            start = self._length + len(before)
             if self._context != (self._sections[-1].context if self._sections else ""):
-                self._sections.append(Section(self._length, self._context))
-            self._write(text)
+                self._sections.append(Section(start, self._context))
+            self._written += (before, text)
+            self._length = start + len(text)
 
     def add_lines(self, lines: Iterable[str], gap: str | None = None) -> None:
         """Lines that belong together, as those of a table."""
@@ -176,10 +178,6 @@ class TextBuilder:
 
     def text(self) -> str:
         return "".join(self._written)
-
-    def _write(self, text: str) -> None:
-        self._written.append(text)
-        self._length += len(text)
 
 
 MONTH_NAMES = (

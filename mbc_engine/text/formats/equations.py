@@ -24,6 +24,10 @@ def _part(element: Element, name: str) -> str:
     return equation(part).strip() if part is not None else ""
 
 
+def _parts(element: Element) -> list[str]:
+    return [equation(part) for part in element.findall(f"{MATH}e")]
+
+
 def _grouped(text: str) -> str:
     return text if len(text) < 2 or text.isalnum() else f"({text})"
 
@@ -38,22 +42,14 @@ def _scripts(element: Element) -> str:
     return f"_{_grouped(below)}" * bool(below) + f"^{_grouped(above)}" * bool(above)
 
 
-def _fraction(element: Element) -> str:
-    return f"{_grouped(_part(element, 'num'))}/{_grouped(_part(element, 'den'))}"
-
-
 def _root(element: Element) -> str:
     degree = _part(element, "deg")
     sign = {"3": "∛", "4": "∜"}.get(degree, "√")
     return ("" if sign != "√" or degree in ("", "2") else degree) + f"{sign}({_part(element, 'e')})"
 
 
-def _large(element: Element) -> str:
-    return f"{_property(element, 'chr', '∫')}{_scripts(element)} {_part(element, 'e')}"
-
-
 def _brackets(element: Element) -> str:
-    inner = _property(element, "sepChr", "|").join(equation(part) for part in element.findall(f"{MATH}e"))
+    inner = _property(element, "sepChr", "|").join(_parts(element))
     return _property(element, "begChr", "(") + inner + _property(element, "endChr", ")")
 
 
@@ -62,19 +58,14 @@ def _function(element: Element) -> str:
     return _part(element, "fName") + (inner if inner.startswith("(") else f"({inner})")
 
 
-def _matrix(element: Element) -> str:
-    rows = [[equation(cell) for cell in row.findall(f"{MATH}e")] for row in element.findall(f"{MATH}mr")]
-    return f"[{'; '.join(', '.join(row) for row in rows)}]"
-
-
 _LAYOUTS: dict[str, Callable[[Element], str]] = {
-    "f": _fraction,
+    "f": lambda element: f"{_grouped(_part(element, 'num'))}/{_grouped(_part(element, 'den'))}",
     "rad": _root,
-    "nary": _large,
+    "nary": lambda element: f"{_property(element, 'chr', '∫')}{_scripts(element)} {_part(element, 'e')}",
     "d": _brackets,
     "func": _function,
-    "m": _matrix,
-    "eqArr": lambda element: "; ".join(equation(part) for part in element.findall(f"{MATH}e")),
+    "m": lambda element: f"[{'; '.join(', '.join(_parts(row)) for row in element.findall(f'{MATH}mr'))}]",
+    "eqArr": lambda element: "; ".join(_parts(element)),
     "limLow": lambda element: f"{_part(element, 'e')}_{_grouped(_part(element, 'lim'))}",
     "limUpp": lambda element: f"{_part(element, 'e')}^{_grouped(_part(element, 'lim'))}",
     "sPre": lambda element: _scripts(element) + _part(element, "e"),

@@ -390,7 +390,11 @@ class Page:
         elif tag in ("ol", "ul", "menu") and self._lists:
             self._lists.pop()
         elif tag == "a" and self._links:
-            self._end_link()
+            start, link = self._links.pop()
+            kind, _, address = link.partition("?")[0].partition(":")
+            # The address of a person, which the text may lack.
+            if kind.lower() in ("mailto", "tel") and address and address not in out.since(start):
+                out.write(f" ({address})")
         elif tag in ("dt", "del", "s", "strike"):
             self._after_term = tag == "dt"
             out.attach("~~" if tag != "dt" else ":" if out.last().isalnum() else "")
@@ -398,14 +402,6 @@ class Page:
             self._end_heading(_HEADINGS[tag])
         if tag in _BREAKS and tag != "dt" and not (tag in ("td", "th", "tr") and self._tables):
             out.break_off(_BREAKS[tag])
-
-    def _end_link(self) -> None:
-        """Keep the address of a person, which the text may lack."""
-        start, address = self._links.pop()
-        kind, _, address = address.partition(":")
-        address = address.partition("?")[0]
-        if kind.lower() in ("mailto", "tel") and address and address not in self._out.since(start):
-            self._out.write(f" ({address})")
 
     def _end_heading(self, level: int) -> None:
         start, self._heading = self._heading or 0, None

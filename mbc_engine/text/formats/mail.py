@@ -120,7 +120,9 @@ def _contents_of(
     text = "\n\n".join(filter(None, _texts(message, attached)))
     if seen is not None:
         text = _without_seen(text, seen)
-    date = day_of(_header(message, "Date")) or _day_of_mailbox(sent)
+    date = day_of(_header(message, "Date"))
+    if not date and (parsed := parsedate(sent)):
+        date = day_of(f"{parsed[0]:04}-{parsed[1]:02}-{parsed[2]:02}")
     unread, documents = 0, []
     for number, attachment in enumerate(attached, 1):
         document = _document(attachment, number, date) if part == "" and number <= _MOST_READ else None
@@ -143,11 +145,6 @@ def _header(message: EmailMessage, name: str) -> str:
 
 def _shown(message: EmailMessage) -> str:
     return "\n".join(f"{name}: {value}" for name in _SHOWN if (value := _header(message, name)))
-
-
-def _day_of_mailbox(sent: str) -> str | None:
-    parsed = parsedate(sent)
-    return day_of(f"{parsed[0]:04}-{parsed[1]:02}-{parsed[2]:02}") if parsed else None
 
 
 def _texts(part: EmailMessage, attached: list[EmailMessage], depth: int = 0) -> Iterator[str]:

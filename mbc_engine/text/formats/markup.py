@@ -5,6 +5,7 @@ The text stays as it was written, except that commands of LaTeX and roff become 
 
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
@@ -292,9 +293,8 @@ _TEX_CITED: Final = re.compile(
 def read_tex(stream: ByteStream) -> Iterator[Content]:
     """What the document prints, titled by its `\\title`; citations and references stand as [key]."""
     data = stream.read_all(_MOST_TEX_BYTES)
-    source = _TEX_COMMENT.sub(
-        lambda match: "\n" if match[0].endswith("\n") and match.start() == 0 else "", decode_file(data)
-    )
+    written = decode_file(data)
+    source = _TEX_COMMENT.sub(lambda match: "\n" * (match.start() == 0 and match[0].endswith("\n")), written)
     from pylatexenc.latex2text import LatexNodes2Text
 
     left = _MOST_PARAGRAPHS
@@ -305,11 +305,9 @@ def read_tex(stream: ByteStream) -> Iterator[Content]:
         if not _TEX_SIGN.search(written) or len(written) > _LONGEST_PARAGRAPH or left == 0:
             return " ".join(written.split())
         left -= 1
-        try:
-            with damage_is_unreadable():
-                return " ".join(str(converter.latex_to_text(written)).replace("^∘", "°").split())
-        except UnreadableFile:  # as it is written, then
-            return " ".join(written.split())
+        with suppress(UnreadableFile), damage_is_unreadable():  # else as it is written
+            written = str(converter.latex_to_text(written)).replace("^∘", "°")
+        return " ".join(written.split())
 
     title, date = (printed(_argument(source, rf"\{name}")) for name in ("title", "date"))
     pictures = source.count("\\includegraphics")

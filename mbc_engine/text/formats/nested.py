@@ -75,9 +75,8 @@ def read_jsonl(stream: ByteStream) -> Iterator[Row | Skipped]:
 
 def _row(number: int, value: object, table: str = "", context: str = "") -> Row:
     values, id = values_of(value), value.get("id") if isinstance(value, Mapping) else None
-    return Row(
-        number, values.cells, "\n".join(values.below), table, context, id=storable(id) if isinstance(id, str) else ""
-    )
+    name = storable(id) if isinstance(id, str) else ""
+    return Row(number, values.cells, "\n".join(values.below), table, context, id=name)
 
 
 def read_json(stream: ByteStream) -> Iterator[Content | Row | Skipped]:
@@ -145,16 +144,19 @@ def _without_tables(value: Mapping[str, Any], tables: dict[str, list[object]], p
         name = _joined(path, key)
         if isinstance(part, Mapping) and depth < DEEPEST:
             rest[key] = _without_tables(part, tables, name, depth + 1)
-        elif (
-            isinstance(part, list)
-            and len(part) > 1
-            and all(isinstance(row, Mapping) for row in part)
-            and not chat_text(part, name)
-        ):
+        elif _are_objects(part) and len(part) > 1 and not chat_text(part, name):
             tables[name] = part
         else:
             rest[key] = part
     return rest
+
+
+def _is_object(value: object) -> bool:
+    return isinstance(value, Mapping)
+
+
+def _are_objects(value: object) -> bool:
+    return isinstance(value, list) and all(map(_is_object, value))
 
 
 # The keys that exports of chats have.
@@ -168,7 +170,7 @@ _CHAT: Final = re.compile(
 
 def chat_text(value: list[Any], name: str = "") -> str:
     """The messages of a chat, a paragraph each, "Olga, 2024-03-01 10:22: See you."; "" if it is none."""
-    if not value or not all(isinstance(message, Mapping) for message in value):
+    if not value or not _are_objects(value):
         return ""
     # Elsewhere, an author and a text are as likely a review or a mail.
     is_named = bool(_CHAT.fullmatch(name.rpartition(".")[2]))
@@ -267,21 +269,18 @@ def read_notebook(stream: ByteStream) -> Iterator[Content | Row | Skipped]:
         yield from read_json(stream_of(data))
         return
     text, pictures = TextBuilder(), 0
-    for cell in cells:
-        if not isinstance(cell, Mapping):
-            continue
+    for cell in filter(_is_object, cells):
         source = _source(cell.get("source"))
         if cell.get("cell_type") == "markdown":
             _markdown(source, text)
         else:
             text.add(source)
         outputs = cell.get("outputs")
-        for output in outputs if isinstance(outputs, list) else ():
-            if isinstance(output, Mapping):
-                given = output.get("data")
-                given = given if isinstance(given, Mapping) else {}
-                pictures += any(str(kind).startswith("image/") for kind in given)
-                text.add(_COLOURS.sub("", _source(output.get("text")) or _source(given.get("text/plain"))))
+        for output in filter(_is_object, outputs if isinstance(outputs, list) else ()):
+            given = output.get("data")
+            given = given if isinstance(given, Mapping) else {}
+            pictures += any(str(kind).startswith("image/") for kind in given)
+            text.add(_COLOURS.sub("", _source(output.get("text")) or _source(given.get("text/plain"))))
     content = text.content(text.text().encode(), losses={"picture": pictures})
     yield replace(content, title=next((section.context for section in content.sections), "").partition(" > ")[0])
 

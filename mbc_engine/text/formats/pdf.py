@@ -682,7 +682,11 @@ class _Text:
 
 def _written(pages: list[tuple[int, _Page]]) -> _Text:
     text, headers, seen = _Text(), list[list[str]](), set[str]()
-    repeated, is_heading = _repeated(pages), _Headings(pages)
+    is_heading, counts = _Headings(pages), Counter[str]()
+    for number, page in pages:
+        counts.update(set().union(*(keys for *_, keys in page.edges(number))))
+    # What lines at the edges of several pages, more than a few of many, have in common.
+    repeated = {key for key, times in counts.items() if times > 2 or (times > 1 and len(pages) < _FEW)}
     late: list[tuple[int, str]] = []  # what follows a page, unless its last sentence goes on
     for number, page in pages:
         above, below = list[str](), [f"Comment: {comment}" for comment in page.comments]
@@ -759,14 +763,6 @@ _NOTE: Final = re.compile(r"\[?(?:\d{1,3}|[*†‡§]{1,3})[\].)]?\s?\S")
 _PAGE_NUMBER: Final = re.compile(
     r"\W*(?:page|p\.|seite|s\.|side|página|pagina)?\W*\d+(?:\s*(?:of|/|von|av|de|di)\s*\d+)?\W*", re.IGNORECASE
 )
-
-
-def _repeated(pages: list[tuple[int, _Page]]) -> set[str]:
-    """What lines at the edges of several pages, more than a few of many, have in common."""
-    counts: Counter[str] = Counter()
-    for number, page in pages:
-        counts.update(set().union(*(keys for *_, keys in page.edges(number))))
-    return {key for key, times in counts.items() if times > 2 or (times > 1 and len(pages) < _FEW)}
 
 
 def _sections(text: str, places: Sequence[Place], headings: Sequence[tuple[int, str, int]]) -> tuple[Section, ...]:

@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from io import BytesIO
 from itertools import groupby
@@ -98,13 +98,9 @@ class _Sheet:
         header, *below = (self.rows[number] for number in block[:_HEAD_ROWS])
         num_rows = 2 if block[0] in self.groups and below else 1
         columns = sorted(header if num_rows == 1 else {**header, **below[0]})
-        first = [header.get(column, "") for column in columns]
+        first, *others = ([row.get(column, "") for column in columns] for row in (header, *below))
         is_form = len(columns) == 2 and first[0].endswith(":")
-        if (
-            len(columns) < 2
-            or is_form
-            or not is_header(first, [[row.get(column, "") for column in columns] for row in below])
-        ):
+        if len(columns) < 2 or is_form or not is_header(first, others):
             return {}
         names = {}
         for column in columns:
@@ -131,8 +127,9 @@ def read_xlsx(stream: ByteStream) -> Iterator[Row]:
 
 
 def _with_losses(rows: list[Row], losses: Counter[str]) -> Iterator[Row]:
-    for number, row in enumerate(rows):
-        yield row if number else Row(**{**vars(row), "losses": counted(losses)})
+    for row in rows[:1]:
+        yield replace(row, losses=counted(losses))
+    yield from rows[1:]
 
 
 def _excel_sheets(archive: Archive, losses: Counter[str]) -> Iterator[_Sheet]:
@@ -161,8 +158,7 @@ def _excel_sheets(archive: Archive, losses: Counter[str]) -> Iterator[_Sheet]:
             losses["picture"] += sum(1 for _ in _all(drawing, "pic"))
             losses["chart"] += sum(1 for _ in _all(drawing, "graphicFrame"))
             for shape in _all(drawing, "txBody"):
-                text = _text(shape)
-                if text:
+                if text := _text(shape):
                     sheet.put((max(sheet.rows, default=0) + 2, 1), text)
         yield sheet
 

@@ -69,7 +69,8 @@ class _Presentation:
             if link.target not in self._archive.names:
                 continue
             if link.kind in ("diagramData", "chart"):
-                self._figure(link.kind, link.target)
+                root = self._archive.xml(link.target)
+                self.builder.add_lines(chart_lines(root) if link.kind == "chart" else _paragraphs(root))
             elif link.kind in ("image", "video", "audio", "media"):
                 self.losses["picture" if link.kind == "image" else "recording"] += 1
             elif link.kind in ("oleObject", "package"):
@@ -88,10 +89,6 @@ class _Presentation:
         for described in shape.iter(f"{_P}cNvPr"):
             if shape.tag == f"{_P}pic" and (text := described.get("descr", "").strip()):
                 self.builder.add(f"[{' '.join(text.split())}]")
-
-    def _figure(self, kind: str, name: str) -> None:
-        root = self._archive.xml(name)
-        self.builder.add_lines(chart_lines(root) if kind == "chart" else _paragraphs(root))
 
     def _comments(self, name: str) -> None:
         for comment in self._archive.xml(name):

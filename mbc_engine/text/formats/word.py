@@ -125,7 +125,7 @@ class _Word:
         label = self._numbering.label(properties, style) if text else ""
         gap = "\n" if label and self._in_list else None
         self._in_list, text = bool(label), label + text
-        level = _outline(properties, style)
+        level = _heading_level("", _value(properties, "outlineLvl")) or style.level
         if level and text and builder is self.builder:
             builder.heading(level, text)
         else:
@@ -378,10 +378,6 @@ def _styles(roots: Iterable[Element]) -> defaultdict[str, _Style]:
 
 def _first(items: Iterable[Any]) -> Any:
     return next((item for item in items if item is not None), None)
-
-
-def _outline(properties: Element | None, style: _Style) -> int | None:
-    return _heading_level("", _value(properties, "outlineLvl")) or style.level
 
 
 def _heading_level(style: str, outline: str) -> int | None:
