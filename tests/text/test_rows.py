@@ -2,7 +2,7 @@
 
 import pytest
 
-from mbc_engine.text import Document, Part, Skipped, read_document, read_file, reread_file
+from mbc_engine.text import Document, Skipped, read_file
 from mbc_engine.text import decoding as encoding
 
 
@@ -199,12 +199,3 @@ def test_unknown_column(write, monkeypatch, name, data, columns):
     path = write(name, data)
     reason = f"has no column named 'review'; its columns are {columns}"
     assert list(read_file(path, "review")) == [Skipped(str(path.resolve()), reason)]
-
-
-@pytest.mark.parametrize("name", ["a.csv", "a.jsonl"])
-def test_reread_rows(write, name):
-    objects = '{"id": "a", "text": "t", "review": "r", "title": "T", "x": 1}\n{"id": "b", "review": "s", "title": "U"}'
-    path = write(name, TABLE if name == "a.csv" else objects)
-    read = [item for item in read_file(path) if isinstance(item, Document)]
-    assert [read_document(item.source, item.part) for item in read] == read
-    assert [part.name for part in reread_file(path) if isinstance(part, Part)] == [item.part for item in read]
