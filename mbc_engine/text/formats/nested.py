@@ -233,7 +233,7 @@ def _words(value: object) -> str:
     if isinstance(value, str):
         return storable(value).strip()
     if isinstance(value, Mapping):
-        inner = ({} if isinstance(value.get(key), Mapping) else value.get(key) for key in _WORDS)
+        inner = (part for key in _WORDS if not _is_object(part := value.get(key)))
         return next(filter(None, map(_words, inner)), "")
     if isinstance(value, list):  # parts, as links and mentions within a text
         parts = (part if isinstance(part, str) else _words(part) for part in value if isinstance(part, str | Mapping))
