@@ -410,18 +410,20 @@ def roff(rng: Random) -> bytes:
 
 def outlook(rng: Random) -> bytes:
     """A message with a table, as Outlook saves it."""
-    return zlib.decompress(base64.b85decode(_MESSAGE)).replace(b"i\0n\0", rng.choice((b"i\0n\0", b"\0\xd8n\0")))
+    return OUTLOOK.replace(b"i\0n\0", rng.choice((b"i\0n\0", b"\0\xd8n\0")))
 
 
-_MESSAGE: Final = (
-    "c-rlj&u-H|5XL{p`O~^BDjX2XrIENG6jgS62&oXFLhXTy3vi|~!7TxrM2V^B%T(|PJPDjR!5eVwg_v)gO;`d>b|D;S^F>~JHuC;<"
-    "X4kXx@x$fM@7|ZcU`%)5qMt0HsP#F#+@Y}w<WyfjNfPNQ@k-|UuY@UDLoM9{3nRO{EcUgLy_VYLk&RWceP!Q8eXxhVUOIj9_LDO{"
-    "{vINnpoc%zeVn0-Lypoy1&<KZI>V9i`!6`dV>Iy+>m1_^LcZI<D?Xd)F`lO$RCo_LheJL!)49ayKNb2W_h%e`1>S@>JHEu}%E<25"
-    "^|)r~0ookBO3pT^E#r9)75=6FKjvSm6$fb{RnBp0x<4)osXe{{4oHd^qjfac9$T+}D?Ey-2T|nhh23T~*zi5O_b>YQKg{2z*IegI"
-    "51BvO%vBZaFndV$JhA$IuA<=Rd&yX;kl5!hBsXT;V5Zz>4v0959&=KgGYXg)eD+>v`}1$0+i+68)FMlU=)QLD3BOBXgS?J49oSNQ"
-    "S34tZ`5hA5Y=s<?Ecx*FGx=3MGp+FRDwmmtzoYScc#WrQW1e0^kHyDLp8awUu$wu~O~o%*@N-(MvibM;ylu=cTJT-1ewobQHRhKr"
-    "_<8MI&*BH#UNhmF)^nnQR-esk|1DbhFKcyUivOF+b5s943w}wfOS1WOQg{AI{1?X7e-`myw(wup>ef{M<=Z#^{#Pvco>nJL<_GH9"
-    "m}&f%wDrH}((Avx$_+);_ibJtoqK%;&-Jc#"
+OUTLOOK: Final = zlib.decompress(
+    base64.b85decode(
+        "c-rlj&u-H|5XL{p`O~^BDjX2XrIENG6jgS62&oXFLhXTy3vi|~!7TxrM2V^B%T(|PJPDjR!5eVwg_v)gO;`d>b|D;S^F>~JHuC;<"
+        "X4kXx@x$fM@7|ZcU`%)5qMt0HsP#F#+@Y}w<WyfjNfPNQ@k-|UuY@UDLoM9{3nRO{EcUgLy_VYLk&RWceP!Q8eXxhVUOIj9_LDO{"
+        "{vINnpoc%zeVn0-Lypoy1&<KZI>V9i`!6`dV>Iy+>m1_^LcZI<D?Xd)F`lO$RCo_LheJL!)49ayKNb2W_h%e`1>S@>JHEu}%E<25"
+        "^|)r~0ookBO3pT^E#r9)75=6FKjvSm6$fb{RnBp0x<4)osXe{{4oHd^qjfac9$T+}D?Ey-2T|nhh23T~*zi5O_b>YQKg{2z*IegI"
+        "51BvO%vBZaFndV$JhA$IuA<=Rd&yX;kl5!hBsXT;V5Zz>4v0959&=KgGYXg)eD+>v`}1$0+i+68)FMlU=)QLD3BOBXgS?J49oSNQ"
+        "S34tZ`5hA5Y=s<?Ecx*FGx=3MGp+FRDwmmtzoYScc#WrQW1e0^kHyDLp8awUu$wu~O~o%*@N-(MvibM;ylu=cTJT-1ewobQHRhKr"
+        "_<8MI&*BH#UNhmF)^nnQR-esk|1DbhFKcyUivOF+b5s943w}wfOS1WOQg{AI{1?X7e-`myw(wup>ef{M<=Z#^{#Pvco>nJL<_GH9"
+        "m}&f%wDrH}((Avx$_+);_ibJtoqK%;&-Jc#"
+    )
 )
 
 

@@ -262,9 +262,8 @@ class Chunker:
 
     def chunks(self, text: str, sections: Sequence[Section] = ()) -> list[Chunk]:
         """The chunks of a text; its sections are disregarded if chunks have no contexts."""
-        return chunk(
-            text, self.token_counts, self.capacity, with_captions(text, sections) if self.context_tokens else ()
-        )
+        captioned = with_captions(text, sections) if self.context_tokens else ()
+        return chunk(text, self.token_counts, self.capacity, captioned)
 
     def contexts(
         self,

@@ -18,6 +18,8 @@ from mbc_engine.text.document import Content, EmptyFile, UnreadableFile, describ
 
 # Of a file that is read as a whole: parsed, it takes many times as much memory.
 MOST_BYTES = 64 << 20
+# Of one whose text is only a part of it.
+MOST_BINARY_BYTES = 512 << 20
 # At its start, `ByteStream.peek` returns as many, if available.
 PEEK_BYTES = 1 << 20
 # Small, as the block in which a decompressor finds damage is lost.
@@ -111,6 +113,11 @@ class ByteStream(io.BufferedReader):
             self.require_undamaged()
             raise EmptyFile
         return data
+
+
+def stream_of(data: bytes) -> ByteStream:
+    """Bytes in memory, to be read as those of a file."""
+    return ByteStream(io.BytesIO(data).read)
 
 
 @contextmanager
@@ -312,24 +319,12 @@ def _unmarked_utf16(data: bytes) -> str | None:
 
 
 # The letters beside ASCII's of the languages that each encoding is for.
-_CENTRAL = ("áčďéěíňóřšťúůýž", "ąćęłńóśźż", "áéíóöőúüű", "áäčďéíĺľňóôŕšťúýž", "čćđšž", "ăâîşţ")
+_CENTRAL = "áčďéěíňóřšťúůýž ąćęłńóśźż áéíóöőúüű áäčďéíĺľňóôŕšťúýž čćđšž ăâîşţ"
 _ALPHABETS = (
-    (
-        "cp1252",
-        (
-            "äöüßé",
-            "àâæçéèêëîïôœùûüÿ",
-            "áéíóúñüïªº",
-            "áâãàçéêíóôõúªº",
-            "àèéìíîòóù",
-            "åäöæøéèêóôü",
-            "áðéíóúýþæö",
-            "éèëïóöüáä",
-        ),
-    ),
+    ("cp1252", "äöüßé àâæçéèêëîïôœùûüÿ áéíóúñüïªº áâãàçéêíóôõúªº àèéìíîòóù åäöæøéèêóôü áðéíóúýþæö éèëïóöüáä"),
     ("cp1250", _CENTRAL),
     ("iso8859_2", _CENTRAL),
-    ("cp1254", ("çğ\u0131i\u0307öşüâîû",)),
+    ("cp1254", "çğ\u0131i\u0307öşüâîû"),
 )
 # Controls, and signs in a word, where another encoding has letters.
 _NO_LATIN = re.compile("[\x80-\x9f]|[^\\W\\d_][\u00a1-\u00a9\u00ab-\u00b4\u00b6-\u00b9\u00bb-\u00bf][^\\W\\d_]")
@@ -343,7 +338,7 @@ def _by_letters(data: bytes) -> str | None:
             letters = [letter for letter in text if letter.isalpha()]
             others = {letter for letter in letters if not letter.isascii()}
             is_latin = 2 * sum(map(str.isascii, letters)) > len(letters) and not _NO_LATIN.search(text)
-            if is_latin and any(others <= {*alphabet} for alphabet in alphabets):
+            if is_latin and any(others <= {*alphabet} for alphabet in alphabets.split()):
                 return encoding
     return None
 

@@ -2,12 +2,14 @@
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import NamedTuple
+
+from mbc_engine.text.tables import distinct
 
 
 class Section(NamedTuple):
@@ -38,9 +40,7 @@ class Document:
     # what determines its text.
     digest: str
     size: int  # the number of these bytes
-    date: str | None = (
-        None  # ISO 8601 day it was written by its text or file name, else the file was last modified (UTC)
-    )
+    date: str | None = None  # ISO day it was written by its text or file name, else the file was last modified (UTC)
     title: str = ""  # as the document states it, "" if it does not
     sections: tuple[Section, ...] = ()  # in order; a text before the first has no context
     losses: tuple[str, ...] = ()  # what could not be kept, worded as "3 pictures"
@@ -78,112 +78,14 @@ def with_title(title: str, text: str) -> str:
     return text if text.startswith(title) else f"{title}\n\n{text}".strip()
 
 
-def table_lines(rows: Iterable[Sequence[str]], num_headers: int | None = None) -> list[str]:
-    """A table as a line per row, `Header: value; Header: value`, in which no cell needs the lines above it.
-
-    Args:
-        rows: their cells; a cell that spans several columns or rows is repeated in each.
-        num_headers: how many rows at the top name the columns; None to tell by the rows.
-
-    Rows without text, and empty cells, are left out. A row of one cell alone, as a heading between rows, stays as it is.
-    """
-    table = [cells for row in rows if any(cells := [cell.strip() for cell in row])]
-    if num_headers is None:
-        # Two columns whose first cells end in colons are a form, each row of which has its own name.
-        is_form = all(len(row) == 2 and row[0].endswith(":") for row in table)
-        num_headers = int(
-            len(table) > 1 and not is_form and _is_spread(table[0]) and not holds_values(table[0], table[1:])
-        )
-        if num_headers and (names := names_of_two_rows(table)):
-            table = [names, *table[2:]]
-    headers, body = table[:num_headers], table[num_headers:]
-    if not body:
-        return ["; ".join(_distinct(row)) for row in headers]
-    width = max(map(len, table))
-    columns = [_distinct(row[column] for row in headers if column < len(row)) for column in range(width)]
-    names = [" ".join(" ".join(column).split()).rstrip(":") for column in columns]
-    return [_row_line(names, row) for row in body]
-
-
-# "12.50 EUR", "2024-03-01", "555-0101", "a@example.org"; but years and quarters may head the columns of a report.
-_VALUE = re.compile(
-    r"[-+(~<>]*(?:[A-Z]{3}\s|[€$£¥]\s?)?\d[\d\s.,:/()+%€$£-]*(?:\s?[^\W\d_]{1,4})?|\S+@\S+\.\S+|https?://\S+"
-)
-_PERIOD = re.compile(r"(?:19|20)\d\d(?:[ /-]?(?:[QHW]\d\d?|\d\d))?")
-
-
-def is_period(cell: str) -> bool:
-    """Whether a cell is a year, or a quarter or month of one."""
-    return _PERIOD.fullmatch(cell) is not None
-
-
-def is_value(cell: str) -> bool:
-    """Whether a cell is a number, date or address, but no period."""
-    return _VALUE.fullmatch(cell) is not None and not is_period(cell)
-
-
-def holds_values(first: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
-    """Whether the first row of a table has a value, or a period above another, none of which names a column."""
-    first = _without_unit(first, below)
-    columns = ((cell, (row[number] for row in below if number < len(row))) for number, cell in enumerate(first))
-    return any(is_value(cell) or (is_period(cell) and any(map(is_period, column))) for cell, column in columns)
-
-
-_IN_UNIT: Final = re.compile(r"((?:19|20)\d\d),?(?: in)? ?\(?(k?(?:[A-Z]{3,4}|[\u20ac$\u00a3]))\)?")
-
-
-def _without_unit(first: Sequence[str], below: Sequence[Sequence[str]]) -> Sequence[str]:
-    """The years of columns without the currency that they have in common, if no cell below has it: 2022 EUR, 2023 EUR."""
-    years = [match for cell in first if (match := _IN_UNIT.fullmatch(cell))]
-    units = {year[2] for year in years}
-    is_priced = any(unit in cell for unit in units for row in below for cell in row)
-    if is_priced or len(units) != 1 or len({year[1] for year in years}) < max(2, len(years)):
-        return first
-    return [match[1] if (match := _IN_UNIT.fullmatch(cell)) else cell for cell in first]
-
-
-def names_of_two_rows(table: Sequence[Sequence[str]]) -> list[str]:
-    """The names of the columns of a table whose first row names groups of columns, and the second these; else []."""
-    if len(table) < 3 or len(table[1]) > len(table[0]) or any(map(is_value, table[1])):
-        return []
-    groups = [cell.strip() for cell in table[0]]
-    inner = [column for column in range(1, len(groups)) if groups[column] in ("", groups[column - 1])]
-    for column in inner:
-        groups[column] = groups[column - 1]
-    names = [*table[1], *[""] * (len(groups) - len(table[1]))]
-    grouped = {*inner, *(column - 1 for column in inner)}
-    below = [[row[column] for row in table[2:] if column < len(row) and row[column]] for column in sorted(grouped)]
-    if not inner or not all(names[column] for column in grouped) or not all(any(map(is_value, rest)) for rest in below):
-        return []
-    return [" ".join(_distinct(pair)) for pair in zip(groups, names, strict=True)]
-
-
-def _row_line(names: Sequence[str], row: Sequence[str]) -> str:
-    if len(row) > 1 and row.count(row[0]) == len(row) and not row[0].isdecimal():  # one cell over all columns
-        return row[0]
-    if not any(names) and len(row) == 2 and all(row):
-        return f"{row[0].rstrip(':')}: {row[1]}"
-    filled = (f"{name}: {cell}" if name else cell for name, cell in zip(names, row, strict=False) if cell)
-    return "; ".join(_distinct(filled))
-
-
-def _is_spread(row: Sequence[str]) -> bool:
-    """Whether a row holds more than one text."""
-    return len({cell for cell in row if cell}) > 1
-
-
-def _distinct(texts: Iterable[str]) -> list[str]:
-    """Texts without the empty ones and those that repeat the one before."""
-    distinct: list[str] = []
-    for text in texts:
-        if text and text not in distinct[-1:]:
-            distinct.append(text)
-    return distinct
-
-
 def counted(losses: Mapping[str, int]) -> tuple[str, ...]:
     """What could not be kept, from counts by its name in the singular, as "3 pictures"."""
     return tuple(f"{count} {name}{'s' * (count > 1)}" for name, count in losses.items() if count)
+
+
+def number_in(written: str | None, otherwise: int) -> int:
+    """The number that an attribute is, unless it is none, or too large to be meant."""
+    return int(written) if written and written.isdecimal() and len(written) < 9 else otherwise
 
 
 def tidy(text: str) -> str:
@@ -191,28 +93,48 @@ def tidy(text: str) -> str:
     return "\n".join(" ".join(line.split()) for line in text.split("\n")).strip()
 
 
+class Heading(NamedTuple):
+    """Where in a text a heading stands, and its level, 1 being the highest."""
+
+    start: int
+    level: int
+    text: str  # "" if what follows only ends the headings of this level
+
+
+def sections_of(headings: Iterable[Heading]) -> tuple[Section, ...]:
+    """A section from each heading on, with those that it stands below."""
+    above: list[Heading] = []
+    sections: list[Section] = []
+    for heading in headings:
+        above = [outer for outer in above if outer.level < heading.level] + [heading] * bool(heading.text)
+        sections.append(Section(heading.start, " > ".join(outer.text for outer in above)))
+    return tuple(sections)
+
+
 class TextBuilder:
     """Puts a text together from paragraphs, and keeps the headings that each stands below."""
 
-    def __init__(self) -> None:
+    def __init__(self, gap: str = "\n\n") -> None:
+        self._gap = gap  # between paragraphs
         self._written: list[str] = []
         self._length = 0
         self._headings: list[tuple[int, str]] = []
+        self._context = ""  # of the next paragraph
         self._sections: list[Section] = []
 
-    def add(self, text: str, gap: str = "\n\n") -> None:
+    def add(self, text: str, gap: str | None = None) -> None:
         """A paragraph, or with the gap "\\n" a line; nothing if it is blank."""
         if text := text.strip():
-            self._write(gap if self._written else "")
-            if self._sections and self._sections[-1].start > self._length:  # begun as if a paragraph would follow
-                self._sections[-1] = self._sections[-1]._replace(start=self._length)
-            self._write(text)
+            before = (gap or self._gap) if self._written else ""
+            start = self._length + len(before)
+            if self._context != (self._sections[-1].context if self._sections else ""):
+                self._sections.append(Section(start, self._context))
+            self._written += (before, text)
+            self._length = start + len(text)
 
-    def add_lines(self, lines: Iterable[str], gap: str = "\n\n") -> None:
+    def add_lines(self, lines: Iterable[str], gap: str | None = None) -> None:
         """Lines that belong together, as those of a table."""
-        for line in lines:
-            self.add(line, gap)
-            gap = "\n"
+        self.add("\n".join(line.strip() for line in lines if line.strip()), gap)
 
     def add_note(self, kind: str, author: str, text: str, gap: str = "\n") -> None:
         """What is said of the text before it, such as a comment; nothing if it is blank."""
@@ -230,37 +152,45 @@ class TextBuilder:
 
     def begin(self, *more: str) -> None:
         """Begin a section below the present headings, and below `more` for itself alone."""
-        context = " > ".join(_distinct((*(text for _, text in self._headings), *more)))
-        start = self._length + (2 if self._written else 0)
-        if self._sections and self._sections[-1].start == start:
-            self._sections.pop()
-        if context != (self._sections[-1].context if self._sections else ""):
-            self._sections.append(Section(start, context))
+        self._context = " > ".join(distinct((*(text for _, text in self._headings), *more)))
 
     def include(self, text: str, sections: Iterable[Section]) -> None:
         """A text with sections of its own, below the present headings."""
-        start = self._length + (2 if self._written else 0) - (len(text) - len(text.lstrip()))
         self.begin()
+        self.add(text)
+        start = self._length - len(text.rstrip())
         above = [heading for _, heading in self._headings]
         for section in sections:
-            context = " > ".join(_distinct((*above, section.context)))
-            self._sections.append(Section(max(start + section.start, 0), context))
-        self.add(text)
+            self._context = " > ".join(distinct((*above, section.context)))
+            self._sections.append(Section(max(start + section.start, 0), self._context))
 
-    def finish(self) -> tuple[str, tuple[Section, ...]]:
-        """The text and its sections."""
-        text = "".join(self._written)
-        return text, tuple(section for section in self._sections if section.start < len(text))
+    def content(
+        self,
+        data: bytes,
+        date: str | None = None,
+        part: str = "",
+        title: str = "",
+        losses: Mapping[str, int] | None = None,
+    ) -> Content:
+        """The text with its sections, as a document that is identified by `data`."""
+        about = title, tuple(self._sections), counted(losses or {})
+        return Content(self.text(), data, date, part, None, *about)
 
-    def _write(self, text: str) -> None:
-        self._written.append(text)
-        self._length += len(text)
+    def text(self) -> str:
+        return "".join(self._written)
 
 
-_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-_MONTH_FIRST = re.compile(r"([A-Za-z]{3})[a-z]{0,6}\.?\s+(\d{1,2})(?:st|nd|rd|th)?,?\s+(\d{4})\b")
-# "Thu, 26 Feb 1987 15:01:01 +0000" as in mail, "26-FEB-1987 15:01:01.79" as in old databases, "26 February 1987".
-_IN_WORDS = re.compile(r"(?:[A-Za-z]{3,9},?\s+)?(\d{1,2})[\s-]([A-Za-z]{3})[a-z]{0,6}[\s-](\d{4})\b")
+MONTH_NAMES = (
+    *("January", "February", "March", "April", "May", "June"),
+    *("July", "August", "September", "October", "November", "December"),
+)
+_MONTHS = [name[:3].lower() for name in MONTH_NAMES]
+_DATES = (
+    # "Thu, 26 Feb 1987 15:01:01 +0000" as in mail, "26-FEB-1987 15:01:01.79" as in old databases, "26 February 1987".
+    re.compile(r"(?:[A-Za-z]{3,9},?\s+)?(?P<day>\d{1,2})[\s-](?P<month>[A-Za-z]{3})[a-z]{0,6}[\s-](?P<year>\d{4})\b"),
+    # "January 4, 2020"
+    re.compile(r"(?P<month>[A-Za-z]{3})[a-z]{0,6}\.?\s+(?P<day>\d{1,2})(?:st|nd|rd|th)?,?\s+(?P<year>\d{4})\b"),
+)
 # Longer than any date, and short enough for every parser.
 _LONGEST = 100
 
@@ -274,22 +204,18 @@ def day_of(written: object) -> str | None:
         return None
     value = written.strip()[:_LONGEST]
     with suppress(ValueError, OverflowError):
-        return _utc_day(datetime.fromisoformat(value))
+        moment = datetime.fromisoformat(value)
+        return (moment if moment.tzinfo is None else moment.astimezone(UTC)).date().isoformat()
     with suppress(ValueError):  # "2024-05-01 10:30:00 +0200", as site generators write it, and "2024/05/01"
         return date.fromisoformat(value[:10].replace("/", "-")).isoformat()
-    if match := _IN_WORDS.match(value):
+    for form in _DATES:
         with suppress(ValueError):
-            return date(int(match[3]), _MONTHS.index(match[2].lower()) + 1, int(match[1])).isoformat()
-    if match := _MONTH_FIRST.match(value):  # "January 4, 2020"
-        with suppress(ValueError):
-            return date(int(match[3]), _MONTHS.index(match[1].lower()) + 1, int(match[2])).isoformat()
+            if match := form.match(value):
+                month = _MONTHS.index(match["month"].lower()) + 1
+                return date(int(match["year"]), month, int(match["day"])).isoformat()
     return None
 
 
-MONTH_NAMES = (
-    *("January", "February", "March", "April", "May", "June"),
-    *("July", "August", "September", "October", "November", "December"),
-)
 _BETWEEN = r"[-_. ]?"
 # A month, or its abbreviation.
 MONTH_WORDS = "|".join(f"{name[:3]}(?:{name[3:]})?" for name in MONTH_NAMES).replace("(?:tember)?", "(?:t(?:ember)?)?")
@@ -333,22 +259,11 @@ def day_in_name(name: str) -> str | None:
     return dated and f"{dated[0]}-01"[:10]
 
 
-def day_of_moment(moment: datetime | None) -> str | None:
-    """The UTC day of a moment; None if there is none, or it is out of range."""
-    with suppress(OverflowError):
-        return _utc_day(moment) if moment else None
-    return None
-
-
 def day_of_timestamp(seconds: float) -> str | None:
     """The UTC day of a file timestamp; None if it is out of range."""
     with suppress(OverflowError, ValueError, OSError):
-        return _utc_day(datetime.fromtimestamp(seconds, UTC))
+        return datetime.fromtimestamp(seconds, UTC).date().isoformat()
     return None
-
-
-def _utc_day(moment: datetime) -> str:
-    return (moment if moment.tzinfo is None else moment.astimezone(UTC)).date().isoformat()
 
 
 class UnreadableFile(Exception):

@@ -3,15 +3,15 @@
 import hashlib
 import os
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from itertools import tee
 from pathlib import Path
 from typing import BinaryIO, Final, TypeVar
 
 from mbc_engine.text.decoding import (
+    MOST_BINARY_BYTES,
     ByteStream,
     open_bytes,
     open_file,
@@ -41,7 +41,6 @@ from mbc_engine.text.formats.sniff import identify
 # Of a file that is no text itself, in characters.
 _MOST_TEXT: Final = 1 << 28
 
-_Item = TypeVar("_Item")
 _Span = TypeVar("_Span", Section, Place)
 
 
@@ -49,15 +48,14 @@ class Part:
     """A part of a file that is read again; the pieces of a long row are one part."""
 
     def __init__(self, name: str, pieces: Iterator[Document]) -> None:
-        self.name = name
-        self._pieces = pieces
+        self.name, self.pieces = name, pieces
 
     def may_hold(self, part: str) -> bool:
         return not self.name or self.name in (part, without_piece_number(part))
 
     def find(self, part: str) -> Document | None:
         """The document of this name. Created lazily, as most parts are skipped, and kept for the next piece."""
-        self._pieces, again = tee(self._pieces)
+        self.pieces, again = tee(self.pieces)
         return next((document for document in again if document.part == part), None)
 
 
@@ -70,20 +68,23 @@ def read_file(path: Path, text_column: str | None = None, *, follow_links: bool 
     Rows that lack the field `text_column` are skipped. It is ignored in a file without rows. If links are not to be
     followed, a file is skipped unless `path` is its real one.
     """
-    return _read(path, partial(_documents, text_column=text_column), follow_links=follow_links)
+    return _documents(_read(path, text_column, follow_links=follow_links))
 
 
 def reread_file(path: Path) -> Iterator[Part | Skipped]:
     """The parts of one file, in order."""
-    return _read(path, _parts)
+    return _read(path)
 
 
-def _read(
-    path: Path,
-    read: Callable[[ByteStream, Format, str, str | None], Iterator[_Item | Skipped]],
-    *,
-    follow_links: bool = True,
-) -> Iterator[_Item | Skipped]:
+def _documents(items: Iterable[Part | Skipped]) -> Iterator[Document | Skipped]:
+    for item in items:
+        if isinstance(item, Part):
+            yield from item.pieces
+        else:
+            yield item
+
+
+def _read(path: Path, text_column: str | None = None, *, follow_links: bool = True) -> Iterator[Part | Skipped]:
     # What is a link now was none when the path was found; where it leads is not told.
     source = os.path.realpath(path) if follow_links else os.fspath(path)
     try:
@@ -96,7 +97,7 @@ def _read(
             date = day_in_name(path.name) or day_of_timestamp(os.fstat(file.fileno()).st_mtime)
             file.seek(0)
             with open_bytes(file, compression) as stream:
-                yield from read(stream, format, source, date)
+                yield from _parts(stream, format, source, date, text_column)
     except EmptyFile as error:
         yield Skipped(source, reason(error), is_empty_file=True)
     except (OSError, UnreadableFile) as error:
@@ -111,12 +112,9 @@ def is_changed(path: Path, digest: str) -> bool:
     """
     with suppress(OSError, UnreadableFile), open_file(path) as file:
         format, _ = identify(file, path.name)
-        if format.name == "pdf":
-            from mbc_engine.text.formats.pdf import MOST_BYTES
-
-            if os.fstat(file.fileno()).st_size <= MOST_BYTES:
-                file.seek(0)
-                return not _digest(format.identity, file.read()).startswith(digest)
+        if format.name == "pdf" and os.fstat(file.fileno()).st_size <= MOST_BINARY_BYTES:
+            file.seek(0)
+            return not _digest(format.identity, file.read()).startswith(digest)
     return False
 
 
@@ -127,7 +125,7 @@ def read_stream(stream: BinaryIO, name: str = "stdin") -> Iterator[Document | Sk
     """
     source = name
     try:
-        for item in _documents(ByteStream(stream.read), TEXT, name, None):
+        for item in _documents(_parts(ByteStream(stream.read), TEXT, name, None)):
             if source == name and isinstance(item, Document):
                 source = f"{name}:{item.digest[:12]}"
             yield replace(item, source=source)
@@ -146,9 +144,9 @@ def read_document(source: str, part: str = "") -> Document | None:
     return None
 
 
-def _documents(
+def _parts(
     stream: ByteStream, format: Format, source: str, date: str | None, text_column: str | None = None
-) -> Iterator[Document | Skipped]:
+) -> Iterator[Part | Skipped]:
     is_empty, position = True, 0
     for content in _contents(stream, format, text_column):
         if isinstance(content, Skipped):
@@ -157,28 +155,14 @@ def _documents(
         elif content.text.strip():
             is_empty = False
             end = stream.position()
-            yield from _pieces(content, format, source, date, (position, end))
+            yield Part(content.part, _pieces(content, format, source, date, (position, end)))
             position = end
     stream.require_undamaged()
     if is_empty:
         raise EmptyFile
 
 
-def _parts(stream: ByteStream, format: Format, source: str, date: str | None) -> Iterator[Part | Skipped]:
-    is_empty = True
-    for content in _contents(stream, format):
-        if isinstance(content, Skipped):
-            is_empty = False
-            yield Skipped(f"{source}#{content.source}", content.reason)
-        elif content.text.strip():
-            is_empty = False
-            yield Part(content.part, _pieces(content, format, source, date))
-    stream.require_undamaged()
-    if is_empty:
-        raise EmptyFile
-
-
-def _contents(stream: ByteStream, format: Format, text_column: str | None = None) -> Iterator[Content | Skipped]:
+def _contents(stream: ByteStream, format: Format, text_column: str | None) -> Iterator[Content | Skipped]:
     left = _MOST_TEXT
     for content in read_rows(format.read(stream), text_column):
         # A small file may name the same text, or page, as often as it likes.
@@ -189,7 +173,7 @@ def _contents(stream: ByteStream, format: Format, text_column: str | None = None
 
 
 def _pieces(
-    content: Content, format: Format, source: str, date: str | None, span: tuple[int, int] = (0, 0)
+    content: Content, format: Format, source: str, date: str | None, span: tuple[int, int]
 ) -> Iterator[Document]:
     """A content as a document, or in pieces if it is long; `span` is where in the file it begins and ends."""
     whole, date = storable(content.text), content.date or date
@@ -203,7 +187,10 @@ def _pieces(
         return
     (start, end), done = span, 0
     for number, text in enumerate(texts, 1):
-        sections = _sections_within(content.sections, done, done + len(text))
+        sections = tuple(
+            section._replace(start=max(0, section.start - done))
+            for section in _within(content.sections, done, done + len(text))
+        )
         places = _places_within(content.places, whole, done, done + len(text))
         done += len(text)
         if text.strip():
@@ -214,11 +201,6 @@ def _pieces(
             losses = content.losses if number == 1 else ()
             about = content.title, sections, losses, places
             yield Document(source, part, text, digest, len(text.encode()), date, *about, position=position)
-
-
-def _sections_within(sections: tuple[Section, ...], start: int, end: int) -> tuple[Section, ...]:
-    """The sections of the characters from `start` to `end`, with their starts counted from there."""
-    return tuple(section._replace(start=max(0, section.start - start)) for section in _within(sections, start, end))
 
 
 def _places_within(places: tuple[Place, ...], text: str, start: int, end: int) -> tuple[Place, ...]:

@@ -95,13 +95,6 @@ def _verdict(path: str, ignores: Iterable[Ignore], *, is_folder: bool = False) -
     return None
 
 
-def _reason_by_name(name: str, *, is_folder: bool) -> str:
-    """Why a file or folder is left out unless patterns include it; "" if it is not."""
-    if is_folder:
-        return _FOLDERS.get(name, "")
-    return next((reason for names, reason in _FILES if names.fullmatch(name)), "")
-
-
 def ignore_path(path: Path) -> tuple[Path, str | None]:
     """Make walks ignore a file, by a rule in the `.mbcignore` of its folder.
 
@@ -154,6 +147,8 @@ class _Unvisited:
     path: str  # as it was reached
     real: str  # with links resolved, one by one: resolving every path from the root would take most of a walk's time
     given: tuple[Ignore, ...]  # the caller's patterns
+    is_choosy: bool
+    follow_links: bool
     # Those of the ignore files in the folders above, the inner ones first.
     written: tuple[Ignore, ...] = ()
     of_git: tuple[Ignore, ...] = ()
@@ -182,7 +177,7 @@ def find_files(
     one of `paths` does not exist or cannot be accessed, or a pattern is invalid.
     """
     require_paths(paths)
-    met = list(_walk(paths, ignore, is_choosy=is_choosy, follow_links=follow_links, stop=stop))
+    met = list(_walk([_named(path, ignore, is_choosy, follow_links) for path in paths], stop))
     return WalkResult(
         tuple(item for item in met if isinstance(item, Path)),
         tuple(item for item in met if isinstance(item, Skipped)),
@@ -193,7 +188,7 @@ def find_files(
 def is_empty(paths: Sequence[Path], ignore: Sequence[str] = (), *, is_choosy: bool = True) -> bool:
     """Whether `find_files` would find nothing at all, not even a file that cannot be read."""
     require_paths(paths)
-    return all(isinstance(item, LeftOut) for item in _walk(paths, ignore, is_choosy=is_choosy))
+    return all(isinstance(item, LeftOut) for item in _walk([_named(path, ignore, is_choosy) for path in paths]))
 
 
 def require_paths(paths: Sequence[Path], ignore: Sequence[str] = ()) -> None:
@@ -209,24 +204,17 @@ def require_paths(paths: Sequence[Path], ignore: Sequence[str] = ()) -> None:
         _named(path, ignore)
 
 
-def _named(path: Path, ignore: Sequence[str], *, follow_links: bool = True) -> _Unvisited:
+def _named(path: Path, ignore: Sequence[str], is_choosy: bool = True, follow_links: bool = True) -> _Unvisited:
     try:
         given = (_parse_ignore(os.fspath(path), ignore),) if ignore else ()
     except UnreadableFile as error:
         raise DataError(f"The patterns to ignore {error}.", hint="Write patterns as in .gitignore.") from error
     real = os.path.realpath(path) if follow_links else os.fspath(path)
-    return _Unvisited(os.fspath(path), real, given, is_named=True)
+    return _Unvisited(os.fspath(path), real, given, is_choosy, follow_links, is_named=True)
 
 
-def _walk(
-    paths: Sequence[Path],
-    ignore: Sequence[str],
-    *,
-    is_choosy: bool,
-    follow_links: bool = True,
-    stop: threading.Event | None = None,
-) -> Iterator[Path | Skipped | LeftOut]:
-    waiting = [_named(path, ignore, follow_links=follow_links) for path in reversed(paths)]
+def _walk(named: Sequence[_Unvisited], stop: threading.Event | None = None) -> Iterator[Path | Skipped | LeftOut]:
+    waiting = list(reversed(named))
     seen: set[str] = set()
     while waiting and not (stop is not None and stop.is_set()):
         current = waiting.pop()
@@ -234,12 +222,12 @@ def _walk(
             continue
         seen.add(current.real)
         try:
-            mode = os.stat(current.path, follow_symlinks=follow_links).st_mode
+            mode = os.stat(current.path, follow_symlinks=current.follow_links).st_mode
             if stat.S_ISLNK(mode):
                 raise UnreadableFile("is a link, which is not followed")
             if stat.S_ISDIR(mode):
-                with _opened(current, follow_links=follow_links) as opened:
-                    met = list(_within(current, opened, is_choosy=is_choosy, follow_links=follow_links))
+                with _opened(current) as opened:
+                    met = list(_within(current, opened))
                 yield from (item for item in met if not isinstance(item, _Unvisited))
                 waiting += (item for item in reversed(met) if isinstance(item, _Unvisited))
                 continue
@@ -248,7 +236,7 @@ def _walk(
             path = Path(current.path)
             if not is_known(path.name):  # only then, as opening every file would take most of a walk's time
                 with suppress(EmptyFile), open_file(path) as file:
-                    if not follow_links:
+                    if not current.follow_links:
                         require_at(file.fileno(), path)
                     identify(file, path.name)
             yield path
@@ -257,9 +245,9 @@ def _walk(
 
 
 @contextmanager
-def _opened(folder: _Unvisited, *, follow_links: bool) -> Iterator[str]:
+def _opened(folder: _Unvisited) -> Iterator[str]:
     """The path by which to read a folder: without links the folder that is open, whatever takes its place."""
-    if follow_links:
+    if folder.follow_links:
         yield folder.path
         return
     descriptor = os.open(folder.path, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0))
@@ -271,41 +259,33 @@ def _opened(folder: _Unvisited, *, follow_links: bool) -> Iterator[str]:
         os.close(descriptor)
 
 
-def _within(
-    folder: _Unvisited, opened: str, *, is_choosy: bool, follow_links: bool
-) -> Iterator[_Unvisited | LeftOut | Skipped]:
-    ignores: dict[str, tuple[Ignore, ...]] = {}
-    for name in IGNORE_FILES[: 1 + is_choosy]:
-        ignores[name] = ()
+def _within(folder: _Unvisited, opened: str) -> Iterator[_Unvisited | LeftOut | Skipped]:
+    own: dict[str, tuple[Ignore, ...]] = dict.fromkeys(IGNORE_FILES, ())
+    for name in IGNORE_FILES[: 1 + folder.is_choosy]:
         try:
-            ignores[name] = tuple(filter(None, [_read_ignore(folder.path, name, opened)]))
+            own[name] = tuple(filter(None, [_read_ignore(folder.path, name, opened)]))
         except (OSError, UnreadableFile) as error:
             yield Skipped(printable_path(os.path.join(folder.path, name)), reason(error))
-    of_git = folder.of_git
-    if is_choosy:
-        outer = _outer_git_ignores(folder.path, folder.real) if folder.is_named else of_git
-        of_git = (*ignores[GIT_IGNORE_FILE], *outer)
-    here = replace(folder, written=(*ignores[IGNORE_FILE], *folder.written), of_git=of_git)
-    yield from _children(here, opened, is_choosy=is_choosy, follow_links=follow_links)
-
-
-def _children(
-    folder: _Unvisited, opened: str, *, is_choosy: bool, follow_links: bool
-) -> Iterator[_Unvisited | LeftOut]:
+    is_top = folder.is_choosy and folder.is_named
+    outer = _outer_git_ignores(folder.path, folder.real) if is_top else folder.of_git
+    written, of_git = (*own[IGNORE_FILE], *folder.written), (*own[GIT_IGNORE_FILE], *outer)
     with os.scandir(opened) as scanned:
         entries = sorted((entry for entry in scanned if not entry.name.startswith(".")), key=lambda it: it.name)
-    if is_choosy and not folder.is_named:
+    if folder.is_choosy and not folder.is_named:
         for mark in _MARKS.keys() & {entry.name for entry in entries}:
             yield LeftOut(os.path.join(printable_path(folder.path), ""), _MARKS[mark])
             return
     for entry in entries:
         path, is_link = os.path.join(folder.path, entry.name), entry.is_symlink()
         is_folder = os.path.isdir(entry) if is_link else entry.is_dir()
-        verdict = _verdict(path, (*folder.given, *folder.written, *folder.of_git), is_folder=is_folder)
-        by_name = _reason_by_name(entry.name, is_folder=is_folder) if is_choosy and verdict is None else ""
+        verdict = _verdict(path, (*folder.given, *written, *of_git), is_folder=is_folder)
+        by_name = ""  # why it is left out unless patterns include it
+        if folder.is_choosy and verdict is None:
+            by_file = (kind for names, kind in _FILES if names.fullmatch(entry.name))
+            by_name = _FOLDERS.get(entry.name, "") if is_folder else next(by_file, "")
         if verdict or by_name:
             if why := by_name or (verdict and verdict.origin):
                 yield LeftOut(printable_path(os.path.join(path, "") if is_folder else path), why)
             continue
-        real = os.path.realpath(path) if is_link and follow_links else os.path.join(folder.real, entry.name)
-        yield replace(folder, path=path, real=real, is_named=False)
+        real = os.path.realpath(path) if is_link and folder.follow_links else os.path.join(folder.real, entry.name)
+        yield replace(folder, path=path, real=real, written=written, of_git=of_git, is_named=False)

@@ -26,8 +26,8 @@ def dangers(code):
                 yield name
             case ast.alias(name=name) | ast.ImportFrom(module=str(name)) if name.partition(".")[0] in RUNNING:
                 yield name
-            case ast.Attribute() if ast.unparse(node) in CALLS:
-                yield ast.unparse(node)
+            case ast.Attribute(value=ast.Name(id=module), attr=name) if f"{module}.{name}" in CALLS:
+                yield f"{module}.{name}"
             case ast.keyword(arg=str(name), value=value) if name in KEYWORDS:
                 if not (isinstance(value, ast.Constant) and value.value is KEYWORDS[name]):
                     yield name

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from mbc_cli.config import add_question, read_questions, set_value
-from mbc_cli.http.documents import DocumentFolder, NewDocument
+from mbc_cli.config import set_value
 from mbc_engine.bank import CodeShape, MemoryBank, ModelSignature, Origin, StoredDocument
 from mbc_engine.events import IngestStarted
 from mbc_engine.lm.pretrained import write_tensors
@@ -38,12 +37,8 @@ def item(number):
 def test_a_bank_is_private(tmp_path):
     with new_bank(tmp_path / "own" / "memory.mbc") as bank:
         bank.put([item(1)])
-        assert modes(tmp_path) == {
-            "own": 0o700,
-            "own/memory.mbc": 0o600,
-            "own/memory.mbc-wal": 0o600,
-            "own/memory.mbc-shm": 0o600,
-        }
+        files = ("own/memory.mbc", "own/memory.mbc-wal", "own/memory.mbc-shm")
+        assert modes(tmp_path) == {"own": 0o700, **dict.fromkeys(files, 0o600)}
 
 
 def test_a_banks_permissions_are_kept(tmp_path):
@@ -54,17 +49,6 @@ def test_a_banks_permissions_are_kept(tmp_path):
         bank.put([item(1)])
         assert set(modes(tmp_path).values()) == {0o664}
     assert modes(tmp_path) == {"team.mbc": 0o664}
-
-
-def test_question_history_becomes_private(tmp_path):
-    path = tmp_path / "mbc" / "questions.history"
-    add_question(path, "Who?", limit=2)
-    assert modes(tmp_path) == {"mbc": 0o700, "mbc/questions.history": 0o600}
-    path.chmod(0o644)
-    for question in ("Where?", "When?", "Why?"):
-        add_question(path, question, limit=2)
-    assert modes(tmp_path) == {"mbc": 0o700, "mbc/questions.history": 0o600}
-    assert read_questions(path, limit=2) == ["When?", "Why?"]
 
 
 def test_the_config_is_private(tmp_path):
@@ -80,16 +64,6 @@ def test_ingest_log_is_private(tmp_path):
         list(recorded([IngestStarted(1, 1)], path))
     found = modes(tmp_path)
     assert (found["mbc"], found["mbc/activity"], found["mbc/activity/memory.jsonl"]) == (0o700, 0o700, 0o600)
-
-
-def test_documents_of_clients_are_private(tmp_path):
-    folder, document = DocumentFolder(tmp_path / "team.documents"), NewDocument(text="Ada moved.", name="ada")
-    with folder.opened():
-        for _ in range(2):
-            folder.write([document])
-    found = modes(tmp_path)
-    assert found["team.documents"] == 0o700
-    assert found[f"team.documents/{document.id}.jsonl"] == 0o600
 
 
 def test_weights_are_not_written_through_a_link(tmp_path):

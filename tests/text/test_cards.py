@@ -53,31 +53,20 @@ END:VCALENDAR
 @pytest.mark.parametrize(
     ("name", "data", "rows"),
     [
-        (
-            "a.vcf",
-            CONTACTS,
-            [
-                (
-                    "Name: Ingeborg Skog; Organisation: Skog Tannlege; Phone (work): +47 73 00; "
-                    "Address (home): Bakkegata 9, 7374 R\u00f8ros, Norway; Birthday: 21 March 1968\n\n"
-                    "Note: Likes jazz, and tea\nand cake."
-                ),
-                "Name: Stian L\u00f8ken; Phone (mobile): +47 455",
-            ],
-        ),
-        (
-            "a.ics",
-            CALENDAR,
-            [
-                "Event: Chimney sweep; Start: 18 June 2024, 14:30; Attendee: Ness, Odd; Organizer: kari@x.example",
-                "Event: Holiday; Start: 1 July 2024; End: 14 July 2024; Repeats: yearly until 31 December 2030, 00:00 UTC",
-                "Task: Renew the passport; Due: 30 August 2024, 12:00 UTC; Status: needs action",
-            ],
-        ),
+        ("a.vcf", CONTACTS, [
+            ("Name: Ingeborg Skog; Organisation: Skog Tannlege; Phone (work): +47 73 00; Address (home): Bakkegata 9, "
+             "7374 R\u00f8ros, Norway; Birthday: 21 March 1968\n\nNote: Likes jazz, and tea\nand cake."),
+            "Name: Stian L\u00f8ken; Phone (mobile): +47 455",
+        ]),
+        ("a.ics", CALENDAR, [
+            "Event: Chimney sweep; Start: 18 June 2024, 14:30; Attendee: Ness, Odd; Organizer: kari@x.example",
+            "Event: Holiday; Start: 1 July 2024; End: 14 July 2024; Repeats: yearly until 31 December 2030, 00:00 UTC",
+            "Task: Renew the passport; Due: 30 August 2024, 12:00 UTC; Status: needs action",
+        ]),
         ("a.ics", "Not a calendar: really", ["Not a calendar: really"]),
         ("a.ics", "END:VEVENT\nBEGIN:VEVENT\nDTSTART:20240230\nDTEND:99991399", ["Start: 20240230; End: 99991399"]),
     ],
-)
+)  # fmt: skip
 def test_cards(read, name, data, rows):
     documents = read(name, data)
     assert [document.text for document in documents if isinstance(document, Document)] == rows

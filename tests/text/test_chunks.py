@@ -72,33 +72,27 @@ def test_rows_without_names_of_columns_are_apart(rows):
     ],
 )
 def test_prose_is_no_row(text):
-    assert chunk(f"On the first day nobody was there,\n{text}", words, 50) == [
-        f"On the first day nobody was there,\n{text}"
-    ]
+    text = f"On the first day nobody was there,\n{text}"
+    assert chunk(text, words, 50) == [text]
 
 
-def test_long_sentence_is_cut_between_words():
-    assert chunk("a b c d e. Fine.", words, 2) == ["a b", "c d", "e. Fine."]
-
-
-def test_long_word_is_cut_between_characters():
-    assert chunk("abcdefghijkl mn", LetterTokens(), 2) == ["abcdef", "ghijkl", "mn"]
+@pytest.mark.parametrize(
+    ("text", "count_tokens", "max_tokens", "chunks"),
+    [
+        ("a b c d e. Fine.", words, 2, ["a b", "c d", "e. Fine."]),
+        ("abcdefghijkl mn", LetterTokens(), 2, ["abcdef", "ghijkl", "mn"]),
+        ("ab", lambda texts: [5 * len(text) for text in texts], 2, ["a", "b"]),  # of characters that do not fit
+        (" \n ", words, 2, []),
+    ],
+)
+def test_long_sentences_are_cut_between_words_and_long_words_between_characters(text, count_tokens, max_tokens, chunks):
+    assert chunk(text, count_tokens, max_tokens) == chunks
 
 
 def test_one_count_if_sentences_fit():
     count_tokens = LetterTokens()
     chunk("One two. Three four. Five six.", count_tokens, 4)
     assert count_tokens.calls == 1
-
-
-def test_empty_text():
-    count_tokens = LetterTokens()
-    assert chunk(" \n ", count_tokens, 4) == []
-    assert count_tokens.calls == 0
-
-
-def test_character_larger_than_the_window():
-    assert chunk("ab", lambda texts: [5 * len(text) for text in texts], 2) == ["a", "b"]
 
 
 def test_window_must_hold_a_token():

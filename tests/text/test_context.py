@@ -38,11 +38,8 @@ def test_names_are_spelled_out(name, day, spelled):
 
 def test_parts_are_not_repeated():
     assert context_parts("/home/ann/lynx/read-me.md", "", "") == ["lynx", "read me"]
-    assert context_parts("/p/orion-report.md", "Orion report", "Orion Report > Budget") == [
-        "p",
-        "Orion Report",
-        "Budget",
-    ]
+    parts = ["p", "Orion Report", "Budget"]
+    assert context_parts("/p/orion-report.md", "Orion report", "Orion Report > Budget") == parts
     assert context_parts("stdin:1234", "A title", "") == ["A title"]
     words = context_words("/home/ann/2024-03-12_Lynx.md", "Log")
     assert {"home", "ann", "March", "Lynx", "Log"} <= {*words.split()}
@@ -70,9 +67,9 @@ def test_what_does_not_fit_is_left_out_from_the_general_to_the_specific():
     for most, left in [
         (7, "folder > name > Part > Chapter > Section of three"),
         (6, "name > Part > Chapter > Section of three"),
+        (4, "name > Section of three"),
+        *((3, "Section of three"), (2, "Section of"), (0, "")),
     ]:
-        assert shortened(parts, lambda line, most=most: len(line.replace(">", "").split()) <= most) == left
-    for most, left in [(4, "name > Section of three"), (3, "Section of three"), (2, "Section of"), (0, "")]:
         assert shortened(parts, lambda line, most=most: len(line.replace(">", "").split()) <= most) == left
 
 
@@ -85,10 +82,8 @@ def test_all_rows_know_the_line_above_their_table():
     text = f"Report\n\nBoats:\n\n{rows}\nAs of May\n{rows}"
     start = text.index("Town")
     captioned = [(0, "Report"), (start, "Report > Boats"), (start + len(rows), "Report")]
-    assert with_captions(text, [Section(0, "Report")]) == [
-        *captioned,
-        (text.rindex("Town: Vik"), "Report > As of May"),
-    ]
+    last = (text.rindex("Town: Vik"), "Report > As of May")
+    assert with_captions(text, [Section(0, "Report")]) == [*captioned, last]
     assert with_captions(f"Boats\n{rows}", [Section(0, "Boats")]) == [(0, "Boats")]
     assert with_captions(f"It is so.\n{rows}", []) == with_captions(rows, []) == []
     assert with_captions(f"Boats\n{'a: b; ' * 9999}\na: {'b; ' * 99999}", []) == []  # in linear time

@@ -110,32 +110,18 @@ CREATE TABLE IF NOT EXISTS boats (id int);
 """
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        (
-            PYTHON,
-            [
-                ("# The account.", "Account"),
-                ("def deposit(self, amount):", "Account > deposit"),
-                ("@property", "Account > total"),
-                ("def main():", "main"),
-                ("main()", ""),
-            ],
-        ),
-        (
-            C,
-            [
-                ("/* adds */", "add"),
-                ("class Foo : Bar {", "Foo"),
-                ("public void run(String s) {", "Foo > run"),
-                ("func (r *Recv) Name(x int) error {", "Name"),
-                ("export const f = async (x) => {", "f"),
-                ("CREATE TABLE IF NOT EXISTS boats (id int);", "boats"),
-            ],
-        ),
-    ],
-)
+PYTHON_DEFINED = [
+    *(("# The account.", "Account"), ("def deposit(self, amount):", "Account > deposit")),
+    *(("@property", "Account > total"), ("def main():", "main"), ("main()", "")),
+]
+C_DEFINED = [
+    *(("/* adds */", "add"), ("class Foo : Bar {", "Foo"), ("public void run(String s) {", "Foo > run")),
+    *(("func (r *Recv) Name(x int) error {", "Name"), ("export const f = async (x) => {", "f")),
+    ("CREATE TABLE IF NOT EXISTS boats (id int);", "boats"),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), [(PYTHON, PYTHON_DEFINED), (C, C_DEFINED)])
 def test_code(read_one, text, expected):
     document = read_one("a.py", text)
     assert document.text == text

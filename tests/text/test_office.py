@@ -161,11 +161,3 @@ def test_rich_text(read_one):
     )
     assert (document.title, document.date) == ("The mill", "2024-05-01")
     assert [section.context for section in document.sections] == ["Wheel", ""]
-
-
-@pytest.mark.parametrize("name", ["content.xml", "ppt/slides/a.xml"])
-def test_bombs(read, monkeypatch, name):
-    data = zipped(pptx() | {"ppt/slides/a.xml": " " * 2_000_000}) if "ppt" in name else odf(" " * 2_000_000)
-    monkeypatch.setattr("mbc_engine.text.formats.archives.MOST_XML_BYTES", 1 << 20)
-    (item,) = read("a", data)
-    assert item.reason == "is too large when unpacked"

@@ -101,27 +101,25 @@ def test_text_pieces(text, size):
 
 @pytest.mark.usefixtures("small_pieces")
 def test_long_page(write):
-    path = write("a.html", "<p>a line of text<p>another line<meta name=date content=2024-05-01>")
+    page = "<p>a line of text<p>another line<meta name=date content=2024-05-01>"
+    path = write("a.html", page)
     items = list(read_file(path))
     assert texts(items) == [("1", "a line of text\n\n"), ("2", "another line")]
     first, second = items
     assert (first.size, second.size, first.date) == (16, 12, "2024-05-01")
     assert first.position < second.position == path.stat().st_size
     assert read_document(str(path), "2") == second
-    path.write_text("<p>a line of text<p>another LINE<meta name=date content=2024-05-01>")
+    path.write_text(page.replace("another line", "another LINE"))
     assert read_document(str(path), "1").digest == first.digest
     assert read_document(str(path), "2").digest != second.digest
-    path.write_text("<p>a line of text<p>another line<meta name=date content=2024-05-02>")
+    path.write_text(page.replace("05-01", "05-02"))
     assert read_document(str(path), "1").digest != first.digest
 
 
 @pytest.mark.usefixtures("small_pieces")
 def test_long_rows(read):
-    rows = [
-        {"id": "ada", "text": "a line of text\nanother line"},
-        {"text": "a line of text\nanother row"},
-        {"id": "ada, part 2", "text": "short"},
-    ]
+    ada, other = {"id": "ada", "text": "a line of text\nanother line"}, {"text": "a line of text\nanother row"}
+    rows = [ada, other, {"id": "ada, part 2", "text": "short"}]
     assert texts(read("a.jsonl", "\n".join(map(json.dumps, rows)))) == [
         ("ada, part 1", "a line of text\n"),
         ("ada, part 2", "another line"),
@@ -138,11 +136,8 @@ def test_reread_pieces(write, column):
         {"id": name, "text": f"a line of {name}..\nanother line\nthird", "review": f"no line of {name}.\nelse"}
         for name in ("ada", "bea")
     ]
-    path = write("a.jsonl", "\n".join(map(json.dumps, rows)))
-    documents = [item for item in read_file(path, column) if isinstance(item, Document)]
-    page = [
-        item for item in read_file(write("a.html", "<p>a line of text<p>another line")) if isinstance(item, Document)
-    ]
+    documents = list(read_file(write("a.jsonl", "\n".join(map(json.dumps, rows))), column))
+    page = list(read_file(write("a.html", "<p>a line of text<p>another line")))
     assert len(documents) > len(page) > 1
     files = Files()
     for own in [*documents, *reversed(documents), *page, *reversed(page)]:
@@ -155,11 +150,10 @@ def test_reread_pieces(write, column):
 @pytest.mark.usefixtures("small_pieces")
 def test_encoding_is_part_of_the_digest(read):
     """The same bytes mean something else after other bytes."""
-    _, russian = read("a.txt", "Привет, друзья\n".encode("utf-16") + "日本".encode("utf-16-le"))[-2:]
-    _, other = read("b.txt", "Привет, друзья\n".encode("utf-16") + "日本".encode("utf-16-le"))[-2:]
-    assert russian.digest == other.digest
-    plain = read("c.txt", b"an ASCII text..\n" + "日本".encode("utf-16-le"))[-1]
-    assert plain.digest != russian.digest
+    japanese = "日本".encode("utf-16-le")
+    russian = "Привет, друзья\n".encode("utf-16") + japanese
+    first, second, plain = (read("a.txt", data)[-1] for data in (russian, russian, b"an ASCII text..\n" + japanese))
+    assert first.digest == second.digest != plain.digest
 
 
 def test_encoding_detection_looks_ahead(read, monkeypatch):
@@ -179,16 +173,12 @@ def test_positions(write):
 
 def test_inaccessible_file_is_not_gone(tmp_path, monkeypatch):
     (tmp_path / "a.txt").write_text("A boat.")
-    (tmp_path / "a.txt").chmod(0)
 
-    def exists(path):
+    def refused(path, *_args, **_options):
         raise PermissionError(13, "Permission denied", str(path))
 
-    def opened(path, *_args, **_options):
-        raise PermissionError(13, "Permission denied", str(path))
-
-    monkeypatch.setattr(Path, "exists", exists)
-    monkeypatch.setattr("os.open", opened)
+    monkeypatch.setattr(Path, "exists", refused)
+    monkeypatch.setattr("os.open", refused)
     assert Files().look(Origin(str(tmp_path / "a.txt"), "", None), "0") == ("unreadable", None)
 
 

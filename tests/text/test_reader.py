@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from mbc_engine.text import Document, Skipped, read_document, read_file, read_stream
+from mbc_engine.text import Document, Part, Skipped, read_document, read_file, read_stream, reread_file
 from tests.archives import zipped
 
 
@@ -21,16 +21,9 @@ def test_document_fields(tmp_path):
     path.write_bytes("Zoë\r\nhere".encode())
     os.utime(path, (0, 86_400 * 365))
     (tmp_path / "link.txt").symlink_to(path)
-    assert list(read_file(tmp_path / "link.txt")) == [
-        Document(
-            source=str(path.resolve()),
-            part="",
-            text="Zoë\nhere",
-            digest=hashlib.sha256("text\0Zoë\r\nhere".encode()).hexdigest(),
-            size=10,
-            date="1971-01-01",
-        )
-    ]
+    digest = hashlib.sha256("text\0Zoë\r\nhere".encode()).hexdigest()
+    document = Document(str(path.resolve()), "", "Zoë\nhere", digest, size=10, date="1971-01-01")
+    assert list(read_file(tmp_path / "link.txt")) == [document]
 
 
 def test_digest(read_one):
@@ -178,10 +171,8 @@ def test_names_do_not_decide(read_one, name, data, text):
 
 def test_pipes_and_missing_files(tmp_path):
     os.mkfifo(tmp_path / "pipe.txt")
-    for name, reason in {
-        "pipe.txt": "is not a regular file",
-        "gone.txt": "cannot be read: no such file or directory",
-    }.items():
+    missing = "cannot be read: no such file or directory"
+    for name, reason in {"pipe.txt": "is not a regular file", "gone.txt": missing}.items():
         assert list(read_file(tmp_path / name)) == [Skipped(str(tmp_path.resolve() / name), reason)]
 
 
@@ -207,15 +198,14 @@ def test_a_link_that_takes_a_files_place_is_not_followed(tmp_path, swapped):
 
 @pytest.mark.parametrize("suffix", [".gz", ".xz"])
 def test_damaged_compression(read, suffix):
-    rows = "\n".join(
-        f'{{"text": "row {number} {hashlib.sha256(b"%d" % number).hexdigest()}"}}' for number in range(5000)
-    )
+    digests = (hashlib.sha256(b"%d" % number).hexdigest() for number in range(2000))
+    rows = "\n".join(f'{{"text": "row {number} {digest}"}}' for number, digest in enumerate(digests))
     packed = {".gz": gzip.compress, ".xz": lzma.compress}[suffix](rows.encode())
     *good, last = read(f"a.jsonl{suffix}", packed[: len(packed) // 2])
     assert last.source.endswith(f"a.jsonl{suffix}")
     assert last.reason.startswith("is damaged: ")
     texts = [item.text for item in good if isinstance(item, Document)]
-    assert len(texts) > 1000
+    assert len(texts) > 400
     assert all(text.startswith(f"row {number} ") for number, text in enumerate(texts))
 
 
@@ -223,6 +213,7 @@ def test_read_document(write):
     for path in (write("a.txt", "whole"), write("a.jsonl", '{"text": "a"}\n\n{"id": "x", "text": "b"}\n{bad')):
         documents = [item for item in read_file(path) if isinstance(item, Document)]
         assert [read_document(document.source, document.part) for document in documents] == documents
+        assert [part.name for part in reread_file(path) if isinstance(part, Part)] == [own.part for own in documents]
     for gone in (read_document(str(path), "y"), read_document(str(path)), read_document("stdin:0123456789ab")):
         assert gone is None
 
@@ -233,9 +224,6 @@ def test_stream():
     assert document.source == "stdin:" + hashlib.sha256(b"text\0piped text").hexdigest()[:12]
     assert (document.part, document.text, document.date) == ("", "piped text", None)
     assert not stream.closed
-
-
-def test_unreadable_streams():
     assert list(read_stream(io.BytesIO(b" \n"))) == [Skipped("stdin", "is empty")]
     assert list(read_stream(io.BytesIO(b"\0\1\2"))) == [Skipped("stdin", "looks binary")]
 

@@ -12,20 +12,16 @@ def starting(text):
     [
         ("Boat: Vik\nBerth: 3\n\nBoat: Moss\nBerth: 5\n", ["Boat: Vik", "Boat: Moss"]),
         ("Boat: Vik\nBerth: 3\nBoat: Moss\nBerth: 5\n", ["Boat: Vik", "Boat: Moss"]),
-        (
-            "All boats.\n\n## Vik\n\n- berth: 3\n- built: 1987\n\n## Moss\n\n- berth: 5\n- built: 1999",
-            ["## Vik", "## Moss"],
-        ),
+        ("All boats.\n\n## Vik\n\n- berth: 3\n- built: 1987\n\n## Moss\n\n- berth: 5\n- built: 1999",
+         ["## Vik", "## Moss"]),
         ("- Vik\n  - **berth**: 3\n  - **built**: 1987\n- Moss\n  - berth: 5\n  - built: 1999", ["- Vik", "- Moss"]),
         ("boats:\n  vik:\n    berth: 3\n    mast: 9\n  moss:\n    berth: 5\n    mast: 8", ["vik:", "moss:"]),
         ("[vik]\nberth = 3\nbuilt = 1987\n[moss]\nberth = 5\nbuilt = 1999", ["[vik]", "[moss]"]),
         ("Vik\nBerth: 3\nMast: 9\nA fine boat.\nMoss\nBerth: 5\nMast: 8", ["Vik", "Moss"]),
         ("Vik: Berth: 3\nMast: 9\nSail: 2\nMoss: Berth: 5\nMast: 8\nSail: 3", ["Vik: Berth: 3", "Moss: Berth: 5"]),
         ("Boat: Vik\nMast: 9\nNote: old\nBoat: Moss\nMast: 8", ["Boat: Vik", "Boat: Moss"]),
-        (
-            "Boats.\n\nVik. Berth 3, built 1987.\n\nMoss. Built 1999, berth 5.",
-            ["Vik. Berth 3, built 1987.", "Moss. Built 1999, berth 5."],
-        ),
+        ("Boats.\n\nVik. Berth 3, built 1987.\n\nMoss. Built 1999, berth 5.",
+         ["Vik. Berth 3, built 1987.", "Moss. Built 1999, berth 5."]),
         ("**Vik** - berth 3, built 1987.\n\n**Moss** - berth 5.\n\n**Haug** - berth 9, built 2003.\n", []),
         ("Is it open?\n\nIt is. We open daily at nine.\n\nIs it free?\n\nIt is not. Adults pay daily at nine.", []),
         # A form, whose parts have other keys; lines of one key; a conversation.
@@ -34,7 +30,7 @@ def starting(text):
         ("Ann: We sail at nine.\nBob: Who comes?\nAnn: All of us.\nBob: Good.", []),
         ("", []),
     ],
-)
+)  # fmt: skip
 def test_records_begin_at_their_labels_and_share_keys(text, starts):
     assert starting(text) == starts
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from mbc_engine.text.document import TextBuilder, table_lines
+from mbc_engine.text.document import Section, TextBuilder
+from mbc_engine.text.tables import table_lines
 
 
 @pytest.mark.parametrize(
@@ -19,18 +20,12 @@ from mbc_engine.text.document import TextBuilder, table_lines
         # Without a header, or with one of two rows.
         ([["Kitchen", "Sol", "4377"], ["Hall", "Jon", "42"]], None, ["Kitchen; Sol; 4377", "Hall; Jon; 42"]),
         ([["Tern", "four", "1998"], ["Gull", "one", "2011"]], None, ["Tern; four; 1998", "Gull; one; 2011"]),
-        (
-            [["Line", "Days", "Days"], ["Line", "first", "last"], ["Rauma", "6:10", "19:45"]],
-            None,
-            ["Line: Rauma; Days first: 6:10; Days last: 19:45"],
-        ),
-        (
-            [["Name", "", "Role"], ["Ola", "x", "Chef"], ["Per", "y", "Mate"]],
-            None,
-            ["Name: Ola; x; Role: Chef", "Name: Per; y; Role: Mate"],
-        ),
+        ([["Line", "Days", "Days"], ["Line", "first", "last"], ["Rauma", "6:10", "19:45"]], None,
+         ["Line: Rauma; Days first: 6:10; Days last: 19:45"]),
+        ([["Name", "", "Role"], ["Ola", "x", "Chef"], ["Per", "y", "Mate"]], None,
+         ["Name: Ola; x; Role: Chef", "Name: Per; y; Role: Mate"]),
     ],
-)
+)  # fmt: skip
 def test_table_lines(rows, num_headers, lines):
     assert table_lines(rows, num_headers) == lines
 
@@ -46,12 +41,25 @@ def test_text_builder():
     builder.begin()
     builder.heading(1, "Two", is_shown=False)
     builder.add("end")
-    text, sections = builder.finish()
-    assert text == "before\n\nOne\n\ntext\n\nDeep\n\ntext\n\nDeeper\n\ntext\n\na: 1\n\nend"
-    assert [(text[start:].split("\n")[0], context) for start, context in sections] == [
+    content = builder.content(b"")
+    assert content.text == "before\n\nOne\n\ntext\n\nDeep\n\ntext\n\nDeeper\n\ntext\n\na: 1\n\nend"
+    assert [(content.text[start:].split("\n")[0], context) for start, context in content.sections] == [
         ("One", "One"),
         ("Deep", "One > Deep"),
         ("Deeper", "One > Deeper"),
         ("a: 1", "One > Deeper > Table 1"),
         ("end", "Two"),
+    ]
+
+
+def test_sections_of_an_included_text_begin_where_they_do_in_it():
+    builder = TextBuilder()
+    builder.heading(1, "Book")
+    builder.include("a\n\nOne\n\nTwo", [Section(3, "One"), Section(8, "Two")])
+    builder.add("end")
+    content = builder.content(b"")
+    assert [(content.text[start:].split("\n")[0], context) for start, context in content.sections] == [
+        ("Book", "Book"),
+        ("One", "Book > One"),
+        ("Two", "Book > Two"),
     ]

@@ -15,11 +15,17 @@ from mbc_engine.errors import DataError
 from mbc_engine.text import Skipped, find_files, ignore_path
 
 
+def write(folder, files):
+    """Files of these texts, or without one."""
+    for name in files:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(files[name] if isinstance(files, dict) else "")
+
+
 @pytest.fixture
 def folder(tmp_path):
-    for name in ("b.txt", "a/z.md", "a/.hidden.txt", ".git/c.txt", "c.TXT.GZ", "picture.xyz", "README", "p.pdf.gz"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(name)
+    names = ("b.txt", "a/z.md", "a/.hidden.txt", ".git/c.txt", "c.TXT.GZ", "picture.xyz", "README", "p.pdf.gz")
+    write(tmp_path, dict.fromkeys(names, "text"))
     (tmp_path / "picture.xyz").write_bytes(b"\x89PNG\r\n\0")
     return tmp_path
 
@@ -32,26 +38,19 @@ def found(root, *paths, ignore=()):
     )
 
 
+FOUND = ["README", "a/z.md", "b.txt", "c.TXT.GZ", "p.pdf.gz"]
+
+
 def test_order_hidden_and_skipped_files(folder):
-    assert found(folder, folder) == (
-        ["README", "a/z.md", "b.txt", "c.TXT.GZ", "p.pdf.gz"],
-        [("picture.xyz", "is a picture")],
-    )
-
-
-def test_named_paths(folder):
-    assert found(folder, folder / "c.TXT.GZ", folder / ".git", folder / "b.txt")[0] == [
-        "c.TXT.GZ",
-        ".git/c.txt",
-        "b.txt",
-    ]
+    assert found(folder, folder) == (FOUND, [("picture.xyz", "is a picture")])
+    named = ["c.TXT.GZ", ".git/c.txt", "b.txt"]
+    assert found(folder, folder / "c.TXT.GZ", folder / ".git", folder / "b.txt")[0] == named
 
 
 def test_duplicates(folder):
     (folder / "a" / "loop").symlink_to(folder)
     (folder / "link.txt").symlink_to(folder / "b.txt")
-    again = (folder / "a", folder / "b.txt", folder / "a" / "..")
-    assert found(folder, folder, *again)[0] == ["README", "a/z.md", "b.txt", "c.TXT.GZ", "p.pdf.gz"]
+    assert found(folder, folder, folder / "a", folder / "b.txt", folder / "a" / "..")[0] == FOUND
 
 
 @pytest.mark.parametrize(("name", "ignore", "message"), [("gone", [], "gone does not exist"), ("", ["!"], "!")])
@@ -75,11 +74,14 @@ def test_inaccessible_paths(folder, monkeypatch):
 
     monkeypatch.setattr(os, "scandir", guarded)
     files, skipped = found(folder, folder, ignore=("nothing",))
-    assert files == ["README", "a/z.md", "b.txt", "c.TXT.GZ", "p.pdf.gz"]
-    assert ("broken.txt", "cannot be read: no such file or directory") in skipped
-    assert ("itself.txt", "cannot be read: too many levels of symbolic links") in skipped
-    assert ("pipe.txt", "is not a regular file") in skipped
-    assert ("closed", "cannot be read: permission denied") in skipped
+    assert files == FOUND
+    assert dict(skipped) == {
+        "broken.txt": "cannot be read: no such file or directory",
+        "itself.txt": "cannot be read: too many levels of symbolic links",
+        "pipe.txt": "is not a regular file",
+        "closed": "cannot be read: permission denied",
+        "picture.xyz": "is a picture",
+    }
 
 
 @pytest.fixture
@@ -87,9 +89,7 @@ def tree(tmp_path):
     """Writes files of text or patterns, and returns those that a walk finds."""
 
     def walk(files):
-        for name, text in files.items():
-            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-            (tmp_path / name).write_text(text)
+        write(tmp_path, files)
         return found(tmp_path, tmp_path)[0]
 
     return walk
@@ -108,21 +108,13 @@ def test_named_files_are_not_ignored(folder):
 
 
 def test_nested_ignore_files(tree):
-    assert tree(
-        {
-            ".mbcignore": "# drafts\ndraft*\n!draft-good.txt\nlogs/\n/only-here.txt\n",
-            "draft.txt": "",
-            "draft-good.txt": "",
-            "only-here.txt": "",
-            "logs/a.txt": "",
-            "sub/only-here.txt": "",
-            "sub/.mbcignore": "!draft.txt\nsecret.md\n",
-            "sub/draft.txt": "",
-            "sub/deep/secret.md": "",
-            "sub/deep/draft2.txt": "",
-            "secret.md": "",
-        }
-    ) == ["draft-good.txt", "secret.md", "sub/draft.txt", "sub/only-here.txt"]
+    rules = {
+        ".mbcignore": "# drafts\ndraft*\n!draft-good.txt\nlogs/\n/only-here.txt\n",
+        "sub/.mbcignore": "!draft.txt\nsecret.md\n",
+    }
+    kept = ["draft-good.txt", "secret.md", "sub/draft.txt", "sub/only-here.txt"]
+    left = ["draft.txt", "only-here.txt", "logs/a.txt", "sub/deep/secret.md", "sub/deep/draft2.txt"]
+    assert tree(rules | dict.fromkeys([*kept, *left], "")) == kept
 
 
 def test_ignored_linked_folder(tmp_path):
@@ -191,30 +183,30 @@ def test_unusable_rule_is_refused(tmp_path):
         assert rules.read_bytes() == written
 
 
-NOBODY_WROTE = {
-    "web/node_modules/left-pad/README.md": "",
-    "env/pyvenv.cfg": "",
-    "env/lib/notes.txt": "",
-    "venv/lib/x.txt": "",
-    "__pycache__/x.txt": "",
-    "target/CACHEDIR.TAG": "",
-    "target/debug.txt": "",
-    "~$report.docx": "",
-    "#a.md#": "",
-    "a.md~": "",
-    "poetry.lock": "",
-    "package-lock.json": "",
-    "Thumbs.db": "",
-}
+NOBODY_WROTE = (
+    *(
+        "web/node_modules/left-pad/README.md",
+        "env/pyvenv.cfg",
+        "env/lib/notes.txt",
+        "venv/lib/x.txt",
+        "__pycache__/x.txt",
+    ),
+    *(
+        "target/CACHEDIR.TAG",
+        "target/debug.txt",
+        "~$report.docx",
+        "#a.md#",
+        "a.md~",
+        "poetry.lock",
+        "package-lock.json",
+    ),
+    "Thumbs.db",
+)
 
 
 def test_what_nobody_wrote_is_left_out(tmp_path, tree):
-    assert tree({"a.md": "", "lock.txt": "", "c#.txt": "", "packages.txt": "", **NOBODY_WROTE}) == [
-        "a.md",
-        "c#.txt",
-        "lock.txt",
-        "packages.txt",
-    ]
+    kept = ["a.md", "c#.txt", "lock.txt", "packages.txt"]
+    assert tree([*kept, *NOBODY_WROTE]) == kept
     left_out = {Path(path).name: reason for path, reason in find_files([tmp_path]).left_out}
     assert left_out["node_modules"] == left_out["env"] == left_out["venv"] == "installed software"
     assert left_out["target"] == left_out["__pycache__"] == "a cache"
@@ -228,37 +220,25 @@ def test_what_nobody_wrote_is_left_out(tmp_path, tree):
 
 
 def test_git_ignore_files(tmp_path, tree):
-    assert tree(
-        {
-            ".gitignore": "*.log.txt\nbuild/\n!venv/\n",
-            ".mbcignore": "!build/\n",
-            "a.log.txt": "",
-            "build/kept.txt": "",
-            "venv/kept.txt": "",
-            "sub/.gitignore": "!b.log.txt\n/only.txt\n",
-            "sub/b.log.txt": "",
-            "sub/c.log.txt": "",
-            "sub/only.txt": "",
-            "sub/deep/only.txt": "",
-        }
-    ) == ["build/kept.txt", "sub/b.log.txt", "sub/deep/only.txt", "venv/kept.txt"]
+    rules = {
+        ".gitignore": "*.log.txt\nbuild/\n!venv/\n",
+        ".mbcignore": "!build/\n",
+        "sub/.gitignore": "!b.log.txt\n/only.txt\n",
+    }
+    kept = ["build/kept.txt", "sub/b.log.txt", "sub/deep/only.txt", "venv/kept.txt"]
+    assert tree(rules | dict.fromkeys([*kept, "a.log.txt", "sub/c.log.txt", "sub/only.txt"], "")) == kept
     left_out = [(Path(path).name, reason) for path, reason in find_files([tmp_path]).left_out]
     assert left_out == [("a.log.txt", ".gitignore"), ("c.log.txt", ".gitignore"), ("only.txt", ".gitignore")]
 
 
 def test_git_ignore_files_above_a_folder_of_a_repository(tmp_path, monkeypatch):
-    files = {
+    rules = {
         "repo/.git/info/exclude": "secret.txt",
         "repo/.gitignore": "/docs/drafts/\nbuild/",
-        "repo/docs/a.txt": "",
-        "repo/docs/secret.txt": "",
-        "repo/docs/drafts/b.txt": "",
-        "repo/build/c.txt": "",
         ".gitignore": "*",
     }
-    for name, text in files.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(text)
+    names = ["repo/docs/a.txt", "repo/docs/secret.txt", "repo/docs/drafts/b.txt", "repo/build/c.txt"]
+    write(tmp_path, rules | dict.fromkeys(names, ""))
     monkeypatch.chdir(tmp_path / "repo")
     assert find_files([Path("docs")]).files == (Path("docs/a.txt"),)
     assert find_files([Path("build")]).files == (Path("build/c.txt"),)  # named although ignored
@@ -267,9 +247,7 @@ def test_git_ignore_files_above_a_folder_of_a_repository(tmp_path, monkeypatch):
 
 def test_without_links_nothing_that_one_reaches_is_named(tmp_path, monkeypatch):
     own, outside = tmp_path.resolve() / "own", tmp_path / "outside"
-    for file in (own / "a.txt", own / "in/b.txt", outside / "secret.txt"):
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text("text")
+    write(tmp_path.resolve(), ["own/a.txt", "own/in/b.txt", "outside/secret.txt"])
     (own / "c").symlink_to(outside)
     linked = Skipped(str(own / "c"), "is a link, which is not followed")
     walked = find_files([own], follow_links=False)

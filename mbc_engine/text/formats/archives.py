@@ -13,13 +13,12 @@ from functools import cached_property
 from typing import IO, TYPE_CHECKING, BinaryIO, Final, NamedTuple, cast
 from urllib.parse import unquote
 
-from mbc_engine.text.decoding import ByteStream
+from mbc_engine.text.decoding import MOST_BINARY_BYTES, ByteStream
 from mbc_engine.text.document import UnreadableFile, day_of
 
 if TYPE_CHECKING:
     from lxml import etree
 
-MOST_BYTES: Final = 512 << 20
 # A thousand pages of text are about 10 MB of XML.
 MOST_XML_BYTES: Final = 64 << 20
 # A directory of 80,000 files. Python reads all of it, whatever its size, and takes some ten times as much memory.
@@ -58,7 +57,7 @@ _TEMPLATES: Final = ("2013-12-23T23:15:00Z", "2013-01-27T09:14:16Z")
 
 
 class Archive:
-    """A zip file that declares at most `MOST_BYTES`, and its members. No member holds more than it declares.
+    """A zip file that declares at most `MOST_BINARY_BYTES`, and its members. No member holds more than it declares.
 
     Raises UnreadableFile if it is too large or encrypted; other errors are zipfile's.
     """
@@ -67,7 +66,7 @@ class Archive:
         self._zip = zipfile.ZipFile(cast("IO[bytes]", _Bounded(file)))
         self._left = MOST_XML_BYTES
         members = self._zip.infolist()
-        if sum(member.file_size for member in members) > MOST_BYTES:
+        if sum(member.file_size for member in members) > MOST_BINARY_BYTES:
             raise UnreadableFile("is too large when unpacked")
         if any(member.flag_bits & _ENCRYPTED for member in members):
             raise UnreadableFile("is password-protected")
@@ -133,5 +132,5 @@ def local_name(element: "etree._Element") -> str:
 
 def read_archive(stream: ByteStream) -> tuple[bytes, Archive]:
     """All bytes of a stream, and the zip file with them."""
-    data = stream.read_all(MOST_BYTES)
+    data = stream.read_all(MOST_BINARY_BYTES)
     return data, Archive(io.BytesIO(data))

@@ -1,19 +1,16 @@
 """EPUB: the chapters of a book in reading order, each read as the page it is."""
 
-import io
 import posixpath
-from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import unquote
 
-from mbc_engine.text.decoding import ByteStream
-from mbc_engine.text.document import Content, TextBuilder, UnreadableFile, counted, damage_is_unreadable, day_of
+from lxml.etree import _Element as Element
+
+from mbc_engine.text.decoding import ByteStream, stream_of
+from mbc_engine.text.document import Content, TextBuilder, UnreadableFile, damage_is_unreadable, day_of
 from mbc_engine.text.formats.archives import Archive, local_name, read_archive
 from mbc_engine.text.formats.html import read_html
-
-if TYPE_CHECKING:
-    from lxml.etree import _Element as Element
 
 _PAGES: Final = ("application/xhtml+xml", "text/html", "application/x-dtbook+xml")
 
@@ -34,7 +31,7 @@ def read_epub(stream: ByteStream) -> Iterator[Content]:
         written = [(local_name(element), " ".join((element.text or "").split())) for element in package.iter()]
         title = next((text for name, text in written if name == "title" and text), "")
         authors = ", ".join(text for name, text in written if name == "creator" and text)
-        builder, losses = TextBuilder(), Counter[str]()
+        builder = TextBuilder()
         builder.add(f"{title} by {authors}" if title and authors else "")
         protected = archive.read("META-INF/encryption.xml") if "META-INF/encryption.xml" in archive.names else b""
         for reference in (item for item in package.iter() if local_name(item) == "itemref"):
@@ -43,20 +40,14 @@ def read_epub(stream: ByteStream) -> Iterator[Content]:
                 continue
             if name.encode() in protected:
                 raise UnreadableFile("is copy-protected")
-            page = next(read_html(ByteStream(io.BytesIO(archive.read(name)).read)))
+            page = next(read_html(stream_of(archive.read(name))))
             builder.heading(1, titles.get(name, ""), is_shown=False)
             builder.include(page.text, page.sections)
-            losses.update({kind.rstrip("s"): int(count) for count, _, kind in map(_parted, page.losses)})
-    text, sections = builder.finish()
     date = next((day for name, text in written if name == "date" and (day := day_of(text))), None)
-    yield Content(text, data, date, title=title, sections=sections, losses=counted(losses))
+    yield builder.content(data, date, title=title)
 
 
-def _parted(loss: str) -> tuple[str, str, str]:
-    return loss.partition(" ")
-
-
-def _titles(archive: Archive, files: "Iterable[tuple[str, Element]]") -> Iterator[tuple[str, str]]:
+def _titles(archive: Archive, files: Iterable[tuple[str, Element]]) -> Iterator[tuple[str, str]]:
     """The titles of chapters by their files, from the table of contents of either version of EPUB."""
     for path, item in files:
         is_contents = item.get("media-type") == "application/x-dtbncx+xml" or "nav" in (item.get("properties") or "")

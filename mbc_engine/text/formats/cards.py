@@ -2,7 +2,7 @@
 
 import quopri
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from datetime import date, timedelta
 from typing import Final, NamedTuple
@@ -80,15 +80,12 @@ def _decoded(value: str, parameters: dict[str, str]) -> str:
     return storable(value)
 
 
-def _cells(kind: str, properties: Iterable[_Property]) -> Iterator[Cell]:
-    properties = list(properties)
+def _cells(kind: str, properties: list[_Property]) -> Iterator[Cell]:
     named = {item.name: item.value for item in reversed(properties)}
     last, first, *more = *_parts(named.get("N", "")), "", ""
-    called = _plain(named.get("FN" if kind == "VCARD" else "SUMMARY", "")) or " ".join(
-        filter(None, (first, *more, last))
-    )
-    if called.strip():
-        yield Cell(_COMPONENTS[kind], called.strip())
+    called = _plain(named.get("FN" if kind == "VCARD" else "SUMMARY", ""))
+    if called := called or " ".join(filter(None, (first, *more, last))).strip():
+        yield Cell(_COMPONENTS[kind], called)
     for name, parameters, value in properties:
         if name in _LEFT_OUT or name.startswith("X-") or parameters.get("ENCODING", "").upper() in ("B", "BASE64"):
             continue
@@ -136,15 +133,12 @@ def _day(value: str) -> str:
 
     def shown(match: re.Match[str]) -> str:
         with suppress(ValueError):
-            day = _shown(date(int(match[1]), int(match[2]), int(match[3])))
-            return f"{day}, {match[4]}:{match[5]}{' UTC' * bool(match[6])}" if match[4] else day
+            day = date(int(match[1]), int(match[2]), int(match[3]))
+            written = f"{day.day} {MONTH_NAMES[day.month - 1]} {day.year}"
+            return f"{written}, {match[4]}:{match[5]}{' UTC' * bool(match[6])}" if match[4] else written
         return match[0]
 
     return _MOMENT.sub(shown, value.strip())
-
-
-def _shown(day: date) -> str:
-    return f"{day.day} {MONTH_NAMES[day.month - 1]} {day.year}"
 
 
 def _parts(value: str) -> list[str]:

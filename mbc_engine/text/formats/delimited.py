@@ -7,17 +7,10 @@ from itertools import chain, islice, zip_longest
 from typing import Final
 
 from mbc_engine.text.decoding import LINE_CHARACTERS, ByteStream, lines, storable
-from mbc_engine.text.document import (
-    Content,
-    UnreadableFile,
-    holds_values,
-    is_period,
-    is_value,
-    names_of_two_rows,
-    table_lines,
-)
+from mbc_engine.text.document import Content, UnreadableFile
 from mbc_engine.text.formats.rows import LONGEST_NAME, TEXT_FIELDS, Cell, Row
 from mbc_engine.text.language import word_set
+from mbc_engine.text.tables import holds_values, is_period, is_value, names_of_two_rows, table_lines
 
 # The first wins a tie: the later ones are more common in prose.
 _SEPARATORS: Final = "\t|;,"

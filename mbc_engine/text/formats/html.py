@@ -7,8 +7,11 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Final
 
+from lxml import etree
+
 from mbc_engine.text.decoding import ByteStream, decode, detect
-from mbc_engine.text.document import Content, Section, damage_is_unreadable, day_of, table_lines
+from mbc_engine.text.document import Content, Heading, damage_is_unreadable, day_of, number_in, sections_of
+from mbc_engine.text.tables import table_lines
 
 # Breaks between two texts, the weakest first, and how they are written.
 _SPACE, _LINE, _PARAGRAPH = 1, 2, 3
@@ -46,7 +49,6 @@ _MOST_SPANNED: Final = 50
 _LONGEST_ROW: Final = 1000
 # After as many cells of a table, cells are not repeated where they span several.
 _MOST_SPREAD: Final = 1 << 17
-_LONGEST_NUMBER: Final = 9
 _LONGEST_CELL: Final = 1000
 # The names, properties and item properties of meta elements with a date, the most specific first.
 _DATES = (
@@ -79,8 +81,6 @@ def read_html(stream: ByteStream) -> Iterator[Content]:
 
 def page_of(markup: str) -> "Page":
     """A page, or a part of one, as it is shown. Raises UnreadableFile if it is damaged."""
-    from lxml import etree
-
     unclosed = markup.find("<!--", markup.rfind("-->") + 1)
     if unclosed >= 0 and _TAGS.search(markup, unclosed):  # it would hide the rest
         markup = markup[:unclosed] + markup[unclosed:].replace("<!--", "")
@@ -178,7 +178,8 @@ class _Table:
         self.flow, self._is_header = _Flow(), tag == "th"
         self._columns = self._lines = 1
         if self._cells < _MOST_SPREAD:
-            self._columns, self._lines = (_span(attributes.get(name)) for name in ("colspan", "rowspan"))
+            spans = (max(1, number_in(attributes.get(name), 1)) for name in ("colspan", "rowspan"))
+            self._columns, self._lines = (min(_MOST_SPANNED, span) for span in spans)
 
     def end_cell(self) -> None:
         if self.flow is None:
@@ -213,14 +214,6 @@ class _Table:
         return table_lines(rows, num_headers or (0 if width == 2 else None))
 
 
-def _span(written: str | None) -> int:
-    return (
-        min(_MOST_SPANNED, max(1, int(written)))
-        if written and written.isdecimal() and len(written) < _LONGEST_NUMBER
-        else 1
-    )
-
-
 class Page:
     """Target of lxml's parser. A tree would take fifty times the memory, and end at the first `</html>`."""
 
@@ -235,11 +228,10 @@ class Page:
         self._sizes: list[tuple[str, int, bool]] = []  # elements whose letters may have no size, as in `_left_out`
         self._opens_next = False
         self._lists: list[int | None] = []  # numbers of the next items, None where they have dots
-        self._headings: list[tuple[int, str]] = []
+        self._headings: list[Heading] = []
         self._heading: int | None = None  # where it begins
         self._links: list[tuple[int, str]] = []
         self._is_chosen = self._after_term = False
-        self.sections: list[Section] = []
 
     @cached_property
     def _opened(self) -> set[str]:
@@ -309,7 +301,9 @@ class Page:
             case "td" | "th" if table:
                 table.begin_cell(tag, attributes)
             case "ol" | "ul" | "menu":
-                self._begin_list(tag, attributes)
+                start = attributes.get("start", "1").strip()
+                first = -number_in(start[1:], -1) if start.startswith("-") else number_in(start, 1)
+                self._lists.append(first if tag == "ol" else None)
             case "li":
                 self._begin_item(attributes)
             case "dd":
@@ -327,11 +321,6 @@ class Page:
                 self._write_value("")
             case "del" | "s" | "strike":
                 out.write_exactly("~~")
-
-    def _begin_list(self, tag: str, attributes: Mapping[str, str]) -> None:
-        start = attributes.get("start", "1").strip()
-        is_number = start.lstrip("-").isdecimal() and len(start) < _LONGEST_NUMBER
-        self._lists.append((int(start) if is_number else 1) if tag == "ol" else None)
 
     def _is_left_out(self, tag: str, attributes: Mapping[str, str]) -> bool:
         if tag in ("body", "html", "main", "head"):
@@ -356,12 +345,10 @@ class Page:
 
     def _begin_item(self, attributes: Mapping[str, str]) -> None:
         number = self._lists[-1] if self._lists else None
-        value = attributes.get("value", "")
         if number is None:
             self._out.write_exactly("- ")
             return
-        if value.isdecimal() and len(value) < _LONGEST_NUMBER:
-            number = int(value)
+        number = number_in(attributes.get("value"), number)
         self._lists[-1] = number + 1
         self._out.write_exactly(f"{number}. ")
 
@@ -386,13 +373,14 @@ class Page:
             self._out.write(text)
             self._out.break_off(_SPACE)
 
-    def end(self, tag: str) -> None:
+    def end(self, tag: str) -> None:  # noqa: C901 - a case per tag
         self._open[tag] -= 1
         if self._left_out:
             if self._left_out == (tag, self._open[tag]):
                 self._left_out = None
             return
-        self._end_size(tag)
+        if self._sizes and self._sizes[-1][:2] == (tag, self._open[tag]):
+            self._sizes.pop()
         out = self._out
         if tag == "table" and self._tables:
             self._end_table()
@@ -402,7 +390,11 @@ class Page:
         elif tag in ("ol", "ul", "menu") and self._lists:
             self._lists.pop()
         elif tag == "a" and self._links:
-            self._end_link()
+            start, link = self._links.pop()
+            kind, _, address = link.partition("?")[0].partition(":")
+            # The address of a person, which the text may lack.
+            if kind.lower() in ("mailto", "tel") and address and address not in out.since(start):
+                out.write(f" ({address})")
         elif tag in ("dt", "del", "s", "strike"):
             self._after_term = tag == "dt"
             out.attach("~~" if tag != "dt" else ":" if out.last().isalnum() else "")
@@ -411,26 +403,10 @@ class Page:
         if tag in _BREAKS and tag != "dt" and not (tag in ("td", "th", "tr") and self._tables):
             out.break_off(_BREAKS[tag])
 
-    def _end_size(self, tag: str) -> None:
-        if self._sizes and self._sizes[-1][:2] == (tag, self._open[tag]):
-            self._sizes.pop()
-
-    def _end_link(self) -> None:
-        """Keep the address of a person, which the text may lack."""
-        start, address = self._links.pop()
-        kind, _, address = address.partition(":")
-        address = address.partition("?")[0]
-        if kind.lower() in ("mailto", "tel") and address and address not in self._out.since(start):
-            self._out.write(f" ({address})")
-
     def _end_heading(self, level: int) -> None:
         start, self._heading = self._heading or 0, None
         if text := " ".join(self._flow.since(start).split()):
-            self._headings = [*((other, above) for other, above in self._headings if other < level), (level, text)]
-            self.sections.append(Section(start, self._context()))
-
-    def _context(self, *more: str) -> str:
-        return " > ".join([*(text for _, text in self._headings), *more])
+            self._headings.append(Heading(start, level, text))
 
     def _end_table(self) -> None:
         table = self._tables.pop()
@@ -472,7 +448,7 @@ class Page:
         text, title = self._flow.text(), self._title.text()
         days = (day_of(self._dates.get(name)) for name in (*_DATES, "<time>"))
         date = next((day for day in days if day), None)
-        sections = tuple(section for section in self.sections if section.start < len(text))
+        sections = sections_of(heading for heading in self._headings if heading.start < len(text))
         return Content(text or title, data, date, title=title, sections=sections)
 
 

@@ -13,13 +13,13 @@ from email.message import EmailMessage
 from email.utils import format_datetime, formataddr, parsedate
 from typing import TYPE_CHECKING, Final
 
-from mbc_engine.text.decoding import MOST_BYTES, ByteStream, decode, detect, storable
+from mbc_engine.text.decoding import MOST_BYTES, ByteStream, decode, detect, storable, stream_of
 from mbc_engine.text.document import Content, Skipped, UnreadableFile, counted, damage_is_unreadable, day_of
+from mbc_engine.text.formats.rows import is_row_name, read_rows
+from mbc_engine.text.formats.sniff import identify_data
 
 if TYPE_CHECKING:
     from oxmsg import Message
-
-    from mbc_engine.text.formats import Format
 
 _SHOWN: Final = ("From", "To", "Cc", "Date", "Subject")
 _MOST_READ: Final = 50  # attachments of a message
@@ -120,7 +120,9 @@ def _contents_of(
     text = "\n\n".join(filter(None, _texts(message, attached)))
     if seen is not None:
         text = _without_seen(text, seen)
-    date = day_of(_header(message, "Date")) or _day_of_mailbox(sent)
+    date = day_of(_header(message, "Date"))
+    if not date and (parsed := parsedate(sent)):
+        date = day_of(f"{parsed[0]:04}-{parsed[1]:02}-{parsed[2]:02}")
     unread, documents = 0, []
     for number, attachment in enumerate(attached, 1):
         document = _document(attachment, number, date) if part == "" and number <= _MOST_READ else None
@@ -145,11 +147,6 @@ def _shown(message: EmailMessage) -> str:
     return "\n".join(f"{name}: {value}" for name in _SHOWN if (value := _header(message, name)))
 
 
-def _day_of_mailbox(sent: str) -> str | None:
-    parsed = parsedate(sent)
-    return day_of(f"{parsed[0]:04}-{parsed[1]:02}-{parsed[2]:02}") if parsed else None
-
-
 def _texts(part: EmailMessage, attached: list[EmailMessage], depth: int = 0) -> Iterator[str]:
     """The texts of a message in order; its other parts go to `attached`."""
     kind = part.get_content_type()
@@ -162,11 +159,9 @@ def _texts(part: EmailMessage, attached: list[EmailMessage], depth: int = 0) -> 
         written = [text for text, _ in versions if text.strip()]
         plain = [text for text, child in versions if text.strip() and child.get_content_type() == "text/plain"]
         yield (plain or written or [""])[0]
-    elif inner:
+    elif inner or part.get_content_maintype() == "multipart":
         for child in inner if depth < _DEEPEST else ():
             yield from _texts(child, attached, depth + 1)
-    elif part.get_content_maintype() == "multipart":
-        yield ""
     elif part.is_attachment() or _name(part) or part.get_content_maintype() != "text":
         attached.append(part)
     else:
@@ -178,7 +173,7 @@ def _text(part: EmailMessage) -> str:
     if part.get_content_type() == "text/html":
         from mbc_engine.text.formats.html import read_html
 
-        return next(read_html(_stream(data))).text if data.strip() else ""
+        return next(read_html(stream_of(data))).text if data.strip() else ""
     charset = part.get_content_charset() or "ascii"
     if charset in ("ascii", "us-ascii") and not data.isascii():
         charset = detect(data, is_whole=True)
@@ -202,41 +197,24 @@ def _name(part: EmailMessage) -> str:
     return ""
 
 
-def _stream(data: bytes) -> ByteStream:
-    return ByteStream(io.BytesIO(data).read)
-
-
 def _document(part: EmailMessage, number: int, date: str | None) -> Content | None:
     """An attached document, named by its file; None if it cannot be read, or is a message itself."""
-    from mbc_engine.text.formats.rows import is_row_name, read_rows
-    from mbc_engine.text.formats.sniff import identify_data
-
     name, data = _name(part), _data(part)
     with suppress(OSError, UnreadableFile):
-        format: Format = identify_data(name, io.BytesIO(data))
+        format = identify_data(name, io.BytesIO(data))
         if format.name in ("eml", "mbox"):
             return None
-        texts, losses = list[Content](), list[str]()
-        for content in read_rows(format.read(_stream(data))):
-            if isinstance(content, Content):
-                texts.append(content)
-                losses += content.losses
-        text = "\n\n".join(content.text for content in texts)
+        rows = read_rows(format.read(stream_of(data)))
+        contents = [content for content in rows if isinstance(content, Content)]
+        text = "\n\n".join(content.text for content in contents)
         if text.strip():
-            part_name = f"attachment {number}"
+            first, part_name = contents[0], f"attachment {number}"
             part_name = f"{part_name}: {name}" if name and is_row_name(f"{part_name}: {name}") else part_name
-            sections = texts[0].sections if len(texts) == 1 else ()
-            title = texts[0].title or name
-            return Content(
-                text,
-                f"{format.name}\0".encode() + data,
-                texts[0].date or date,
-                part_name,
-                len(data),
-                title,
-                sections,
-                tuple(losses),
-            )
+            sections = first.sections if len(contents) == 1 else ()
+            losses = tuple(loss for content in contents for loss in content.losses)
+            identity = f"{format.name}\0".encode() + data
+            title = first.title or name
+            return Content(text, identity, first.date or date, part_name, len(data), title, sections, losses)
     return None
 
 

@@ -7,16 +7,16 @@ addresses. Notes of Obsidian and its like also have links and tasks of their own
 import re
 from collections.abc import Iterator, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import unquote
 
-from mbc_engine.text.decoding import ByteStream, decode_file
-from mbc_engine.text.document import Content, Place, Section, day_of, table_lines
+from markdown_it import MarkdownIt
+from markdown_it.rules_inline import StateInline
+from markdown_it.token import Token
 
-if TYPE_CHECKING:
-    from markdown_it import MarkdownIt
-    from markdown_it.rules_inline import StateInline
-    from markdown_it.token import Token
+from mbc_engine.text.decoding import ByteStream, decode_file
+from mbc_engine.text.document import Content, Heading, Place, day_of, sections_of
+from mbc_engine.text.tables import table_lines
 
 # Parsing takes time and memory in proportion to a stretch of this many characters, cut between paragraphs.
 _STRETCH: Final = 1 << 18
@@ -36,6 +36,8 @@ _DATES: Final = (
     *("date", "day", "created", "created_at", "date_created", "date created", "creation_date", "publishdate"),
     *("published", "pubdate", "updated", "updated_at", "modified", "lastmod", "last_modified", "date modified"),
 )
+# Tokens of what is shown.
+_SHOWN: Final = frozenset(("inline", "html_block", "table_open", "hr", "fence", "code_block"))
 _FENCE: Final = re.compile(r"[ >]*(`{3,}|~{3,})")
 
 
@@ -53,7 +55,7 @@ def read_markdown(stream: ByteStream) -> Iterator[Content]:
     page.add(text[start:], text.count("\n", 0, start))
     date = next((day for name in _DATES if (day := day_of(properties.get(name)))), None)
     title = properties.get("title", "")
-    yield Content(page.text(), data, date, title=title, sections=tuple(page.sections), places=tuple(page.places))
+    yield Content(page.text(), data, date, title=title, sections=sections_of(page.headings), places=tuple(page.places))
 
 
 class _Page:
@@ -64,8 +66,8 @@ class _Page:
         self._length = 0
         self._is_blank = True  # the last line
         self._next_line = -1
-        self._headings: list[tuple[int, str]] = []  # levels and texts, outermost first
-        self.sections: list[Section] = []
+        self._references: dict[str, object] = {}  # the addresses of links by their labels
+        self.headings: list[Heading] = []
         self.places: list[Place] = []
 
     def text(self) -> str:
@@ -77,34 +79,26 @@ class _Page:
             self._write(line, index)
 
     def _write(self, shown: str, line: int) -> None:
-        if not shown.strip() and self._is_blank:
+        shown = shown.rstrip()
+        if not shown and self._is_blank:
             return
-        self._is_blank = not shown.strip()
+        self._is_blank = not shown
         if line != self._next_line:
             self.places.append(Place(self._length, line=line + 1))
         self._next_line = line + 1 + shown.count("\n")
-        self._written += (shown.rstrip(), "\n") if shown.strip() else ("\n",)
-        self._length += len(shown.rstrip()) + 1 if shown.strip() else 1
+        self._written += (shown, "\n")
+        self._length += len(shown) + 1
 
     def add(self, text: str, first: int) -> None:
         """Write a text that begins at the line of this index."""
-        references: dict[str, object] = {}
         for stretch in _stretches(text):
-            self._add_stretch(stretch.removesuffix("\n").split("\n"), first, references)
+            self._add_stretch(stretch.removesuffix("\n").split("\n"), first)
             first += stretch.count("\n")
 
-    def _add_stretch(self, lines: list[str], first: int, references: dict[str, object]) -> None:
-        parser = _parser()
-        tokens, done = parser.parse("\n".join(lines), references), 0
+    def _add_stretch(self, lines: list[str], first: int) -> None:
+        tokens, done = _PARSER.parse("\n".join(lines), self._references), 0
         for index, token in enumerate(tokens):
-            if token.map is None or token.type not in (
-                "inline",
-                "html_block",
-                "table_open",
-                "hr",
-                "fence",
-                "code_block",
-            ):
+            if token.map is None or token.type not in _SHOWN:
                 continue
             start, end = token.map
             if start < done:  # in a table
@@ -112,13 +106,13 @@ class _Page:
             self.add_lines([_unquoted(line) for line in lines[done:start]], first + done)
             written = lines[start:end]
             if token.type == "table_open":
-                for line, row in _table_rows(parser, tokens, index, references):
+                for line, row in self._table_rows(tokens[index:]):
                     self._write(row, first + line)
                 self._write("", first + end)
             elif token.type == "html_block":
                 self.add_lines(_html_lines(written), first + start)
             elif token.type == "inline":
-                self._add_inline(parser, tokens[index - 1], token, written, first, references)
+                self._add_inline(tokens[index - 1], token, written, first)
             elif token.type != "hr":
                 self.add_lines([_unquoted(line) for line in written], first + start)
             else:
@@ -128,24 +122,14 @@ class _Page:
         self.add_lines([_unquoted(line) for line in lines[done:]], first + done)
         self._write("", first + len(lines))
 
-    def _add_inline(
-        self,
-        parser: "MarkdownIt",
-        opening: "Token",
-        token: "Token",
-        written: list[str],
-        first: int,
-        references: dict[str, object],
-    ) -> None:
+    def _add_inline(self, opening: Token, token: Token, written: list[str], first: int) -> None:
         assert token.map
         line, contents = first + token.map[0], token.content.split("\n")
-        shown = _inline(parser, token.content, references).split("\n")
+        shown = _inline(token.content, self._references).split("\n")
         if opening.type == "heading_open":
             heading = " ".join(" ".join(shown).split())
-            level = int(opening.tag[1:])
-            self._headings = [*((other, text) for other, text in self._headings if other < level), (level, heading)]
             self._write("", line)
-            self.sections.append(Section(self._length, " > ".join(text for _, text in self._headings if text)))
+            self.headings.append(Heading(self._length, int(opening.tag[1:]), heading))
             self._write(heading, line)
             self._write("", line + 1)
             return
@@ -153,6 +137,22 @@ class _Page:
         marks = [mark[: len(mark) - len(content)] for mark, content in zip(written, contents, strict=False)]
         for index, text in enumerate(shown):
             self._write(_unquoted(marks[index] if index < len(marks) else "") + text, line + index)
+
+    def _table_rows(self, tokens: Sequence[Token]) -> Iterator[tuple[int, str]]:
+        """The rows of the table that begins with the first token, with the indices of their lines."""
+        rows: list[list[str]] = []
+        lines: list[int] = []
+        for token in tokens:
+            if token.type == "table_close":
+                break
+            if token.type == "tr_open" and token.map:
+                rows.append([])
+                lines.append(token.map[0])
+            elif token.type == "inline":
+                rows[-1].append(_inline(token.content, self._references))
+        for line, row in zip(lines[1:] or lines, rows[1:] or rows, strict=True):
+            written = table_lines([rows[0], row], 1) if len(rows) > 1 else table_lines([row], 1)
+            yield from ((line, shown) for shown in written)
 
 
 def _unquoted(line: str) -> str:
@@ -178,19 +178,10 @@ def _stretches(text: str) -> Iterator[str]:
     yield text[start:]
 
 
-@cache
-def _parser() -> "MarkdownIt":
-    from markdown_it import MarkdownIt
-
-    parser = MarkdownIt("commonmark", {"maxNesting": 20}).enable(["table", "strikethrough"]).disable("inline")
-    parser.inline.ruler.before("link", "note_link", _note_link)
-    return parser
-
-
 _NOTE_LINK: Final = re.compile(r"!?\[\[([^\[\]\n]{1,400})\]\](?!\()")
 
 
-def _note_link(state: "StateInline", silent: bool) -> bool:
+def _note_link(state: StateInline, silent: bool) -> bool:
     """`[[target|shown]]`, and `![[picture.png]]` for what is shown in place."""
     if state.src[state.pos] not in "![" or not (match := _NOTE_LINK.match(state.src, state.pos)):
         return False
@@ -206,14 +197,16 @@ def _note_link(state: "StateInline", silent: bool) -> bool:
     return True
 
 
-def _inline(  # noqa: C901 - a case per kind of token
-    parser: "MarkdownIt", content: str, references: dict[str, object]
-) -> str:
+_PARSER: Final = MarkdownIt("commonmark", {"maxNesting": 20}).enable(["table", "strikethrough"]).disable("inline")
+_PARSER.inline.ruler.before("link", "note_link", _note_link)
+
+
+def _inline(content: str, references: dict[str, object]) -> str:  # noqa: C901 - a case per kind of token
     """The text of a paragraph without marks of emphasis and comments; a link keeps its address."""
     if len(content) > _LONGEST_PARAGRAPH:
         return content
     tokens: list[Token] = []
-    parser.inline.parse(content, parser, references, tokens)
+    _PARSER.inline.parse(content, _PARSER, references, tokens)
     written: list[str] = []
     links: list[tuple[int, str]] = []
     for index, token in enumerate(tokens):
@@ -239,7 +232,7 @@ def _inline(  # noqa: C901 - a case per kind of token
     return "".join(written)
 
 
-def _is_in_word(tokens: "Sequence[Token]", index: int) -> bool:
+def _is_in_word(tokens: Sequence[Token], index: int) -> bool:
     """Whether a mark of emphasis stands between letters or digits, where it is often a sign: 5*3*2."""
     before = tokens[index - 1].content[-1:] if index else ""
     after = tokens[index + 1].content[:1] if index + 1 < len(tokens) else ""
@@ -287,22 +280,3 @@ def _html_lines(lines: list[str]) -> list[str]:
     rest = text[unclosed:] if unclosed >= 0 else ""
     shown = page_of(text.removesuffix(rest)).content(b"").text
     return [*shown.split("\n"), *rest.split("\n")] if rest else shown.split("\n")
-
-
-def _table_rows(
-    parser: "MarkdownIt", tokens: "Sequence[Token]", start: int, references: dict[str, object]
-) -> Iterator[tuple[int, str]]:
-    """The rows of the table that begins at a token, with the indices of their lines."""
-    rows: list[list[str]] = []
-    lines: list[int] = []
-    for token in tokens[start:]:
-        if token.type == "table_close":
-            break
-        if token.type == "tr_open" and token.map:
-            rows.append([])
-            lines.append(token.map[0])
-        elif token.type == "inline":
-            rows[-1].append(_inline(parser, token.content, references))
-    for line, row in zip(lines[1:] or lines, rows[1:] or rows, strict=True):
-        written = table_lines([rows[0], row], 1) if len(rows) > 1 else table_lines([row], 1)
-        yield from ((line, shown) for shown in written)

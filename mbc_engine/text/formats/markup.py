@@ -4,40 +4,26 @@ The text stays as it was written, except that commands of LaTeX and roff become 
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import Final
 
 from mbc_engine.text.decoding import ByteStream, decode_file, pieces
 from mbc_engine.text.document import (
     Content,
-    Section,
+    Heading,
     TextBuilder,
     UnreadableFile,
-    counted,
     damage_is_unreadable,
     day_of,
-    table_lines,
+    sections_of,
 )
 from mbc_engine.text.language import word_set
+from mbc_engine.text.tables import table_lines
 
 _LONGEST_LINE: Final = 300
 _LONGEST_HEADING: Final = 200
-
-
-class _Heading(NamedTuple):
-    start: int
-    level: int
-    text: str  # "" if what follows only ends the headings of this level
-
-
-def _sections(headings: Iterable[_Heading]) -> tuple[Section, ...]:
-    above: list[_Heading] = []
-    sections: list[Section] = []
-    for heading in headings:
-        above = [outer for outer in above if outer.level < heading.level] + [heading] * bool(heading.text)
-        sections.append(Section(heading.start, " > ".join(outer.text for outer in above)))
-    return tuple(sections)
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:
@@ -62,19 +48,19 @@ _FEWEST_CAPITALS: Final = 4
 
 def read_text(stream: ByteStream) -> Iterator[Content]:
     """The text in pieces, with its headings, if there are several: lines alone that are in capitals, numbered or underlined."""
-    above, number = list[_Heading](), 0
+    above, number = list[Heading](), 0
     for content in pieces(stream):
         headings = list(_text_headings(content.text))
         number += len(headings)
         if number > 1:
-            yield replace(content, sections=_sections([*above, *headings]))
+            yield replace(content, sections=sections_of([*above, *headings]))
         else:
             yield content
         for heading in headings:
             above = [outer for outer in above if outer.level < heading.level] + [heading._replace(start=0)]
 
 
-def _text_headings(text: str) -> Iterator[_Heading]:
+def _text_headings(text: str) -> Iterator[Heading]:
     for match in _ALONE.finditer(text):
         line = match["text"].rstrip()
         numbered = _NUMBERED.match(line)
@@ -82,7 +68,7 @@ def _text_headings(text: str) -> Iterator[_Heading]:
         if (numbered or is_capital or match["signs"]) and not line.endswith((".", ",", ";", "!", "?")):
             is_below = bool(match["signs"]) and match["signs"][0] not in "=#"
             level = 1 + (numbered["number"].count(".") if numbered and numbered["number"] else is_below)
-            yield _Heading(match.start("text"), level, line)
+            yield Heading(match.start("text"), level, line)
 
 
 _ADORNMENT: Final = re.compile(r"([=\-`:.'\"~^_*+#<>!$%&(),/;?@\[\\\]{|}])\1+[ \t]*$")
@@ -93,7 +79,7 @@ def read_rst(stream: ByteStream) -> Iterator[Content]:
     """The text as it is, dated by its field `date`."""
     data = stream.read_all()
     text = decode_file(data)
-    yield Content(text, data, _date(text), sections=_sections(_rst_headings(text)))
+    yield Content(text, data, _date(text), sections=sections_of(_rst_headings(text)))
 
 
 def _date(text: str) -> str | None:
@@ -101,7 +87,7 @@ def _date(text: str) -> str | None:
     return day_of(match[1]) if match else None
 
 
-def _rst_headings(text: str) -> Iterator[_Heading]:
+def _rst_headings(text: str) -> Iterator[Heading]:
     """A line above a line of signs; the signs of each level are those of the first heading of it."""
     levels: list[tuple[str, bool]] = []
     before, last = (0, ""), (0, "")
@@ -114,7 +100,7 @@ def _rst_headings(text: str) -> Iterator[_Heading]:
             if has_line_above or not before[1].strip():
                 kind = line[0], has_line_above
                 levels += [kind] * (kind not in levels)
-                yield _Heading(before[0] if has_line_above else last[0], levels.index(kind) + 1, title)
+                yield Heading(before[0] if has_line_above else last[0], levels.index(kind) + 1, title)
         before, last = last, (start, line)
 
 
@@ -129,12 +115,12 @@ def read_org(stream: ByteStream) -> Iterator[Content]:
     data = stream.read_all()
     text = _with_rows(decode_file(data))
     headings = (
-        _Heading(start, len(match[1]), match[2])
+        Heading(start, len(match[1]), match[2])
         for start, line in _lines(text)
         if line.startswith("*") and len(line) <= _LONGEST_LINE and (match := _ORG_HEADING.match(line))
     )
     title = _ORG_TITLE.search(text)
-    yield Content(text, data, _date(text), title=title[1].strip() if title else "", sections=_sections(headings))
+    yield Content(text, data, _date(text), title=title[1].strip() if title else "", sections=sections_of(headings))
 
 
 def _with_rows(text: str) -> str:
@@ -188,8 +174,7 @@ def read_roff(stream: ByteStream) -> Iterator[Content]:
             gap, is_tag = "\n" if is_tag else " ", False
         else:
             gap = "\n\n"
-    written, sections = text.finish()
-    yield Content(written, data, title=title, sections=sections)
+    yield text.content(data, title=title)
 
 
 def _printed_roff(line: str) -> tuple[str, str]:
@@ -245,10 +230,10 @@ def read_code(stream: ByteStream) -> Iterator[Content]:
     """The text as it is, with the names of the definitions around."""
     data = stream.read_all()
     text = decode_file(data)
-    yield Content(text, data, sections=_sections(_definitions(text)))
+    yield Content(text, data, sections=sections_of(_definitions(text)))
 
 
-def _definitions(text: str) -> Iterator[_Heading]:
+def _definitions(text: str) -> Iterator[Heading]:
     """Definitions, from the comments above them on, by how far they are indented."""
     open_at: list[int] = []
     lead: int | None = None  # where the comments above the next definition begin
@@ -263,13 +248,13 @@ def _definitions(text: str) -> Iterator[_Heading]:
         if name:
             open_at = [outer for outer in open_at if outer < indent]
             open_at.append(indent)
-            yield _Heading(start if lead is None else lead, indent + 1, name)
+            yield Heading(start if lead is None else lead, indent + 1, name)
         elif _ABOVE.match(line):
             lead = start if lead is None else lead
             continue
         elif open_at and indent <= open_at[-1] and not _CLOSING.match(line) and line.strip() != "{":
             open_at = [outer for outer in open_at if outer < indent]
-            yield _Heading(start, indent + 1, "")
+            yield Heading(start, indent + 1, "")
         lead = None
 
 
@@ -308,9 +293,8 @@ _TEX_CITED: Final = re.compile(
 def read_tex(stream: ByteStream) -> Iterator[Content]:
     """What the document prints, titled by its `\\title`; citations and references stand as [key]."""
     data = stream.read_all(_MOST_TEX_BYTES)
-    source = _TEX_COMMENT.sub(
-        lambda match: "\n" if match[0].endswith("\n") and match.start() == 0 else "", decode_file(data)
-    )
+    written = decode_file(data)
+    source = _TEX_COMMENT.sub(lambda match: "\n" * (match.start() == 0 and match[0].endswith("\n")), written)
     from pylatexenc.latex2text import LatexNodes2Text
 
     left = _MOST_PARAGRAPHS
@@ -321,11 +305,9 @@ def read_tex(stream: ByteStream) -> Iterator[Content]:
         if not _TEX_SIGN.search(written) or len(written) > _LONGEST_PARAGRAPH or left == 0:
             return " ".join(written.split())
         left -= 1
-        try:
-            with damage_is_unreadable():
-                return " ".join(str(converter.latex_to_text(written)).replace("^∘", "°").split())
-        except UnreadableFile:  # as it is written, then
-            return " ".join(written.split())
+        with suppress(UnreadableFile), damage_is_unreadable():  # else as it is written
+            written = str(converter.latex_to_text(written)).replace("^∘", "°")
+        return " ".join(written.split())
 
     title, date = (printed(_argument(source, rf"\{name}")) for name in ("title", "date"))
     pictures = source.count("\\includegraphics")
@@ -341,8 +323,7 @@ def read_tex(stream: ByteStream) -> Iterator[Content]:
             builder.heading(_TEX_LEVELS.index(match[1]) + 1, printed(heading))
             end = match.end() + len(heading) + 1
     _add_tex(body[end:], builder, printed)
-    text, sections = builder.finish()
-    yield Content(text, data, day_of(date), title=title, sections=sections, losses=counted({"picture": pictures}))
+    yield builder.content(data, day_of(date), title=title, losses={"picture": pictures})
 
 
 def _add_tex(source: str, builder: TextBuilder, printed: Callable[[str], str]) -> None:

@@ -4,11 +4,11 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
-from io import BytesIO
 from typing import Any, Final, NamedTuple
 
-from mbc_engine.text.decoding import LINE_CHARACTERS, ByteStream, decode_file, lines, storable
+from mbc_engine.text.decoding import LINE_CHARACTERS, ByteStream, decode_file, lines, storable, stream_of
 from mbc_engine.text.document import Content, Skipped, TextBuilder, UnreadableFile, day_of
 from mbc_engine.text.formats.rows import LONGEST_NAME, Cell, Row, written
 
@@ -75,9 +75,8 @@ def read_jsonl(stream: ByteStream) -> Iterator[Row | Skipped]:
 
 def _row(number: int, value: object, table: str = "", context: str = "") -> Row:
     values, id = values_of(value), value.get("id") if isinstance(value, Mapping) else None
-    return Row(
-        number, values.cells, "\n".join(values.below), table, context, id=storable(id) if isinstance(id, str) else ""
-    )
+    name = storable(id) if isinstance(id, str) else ""
+    return Row(number, values.cells, "\n".join(values.below), table, context, id=name)
 
 
 def read_json(stream: ByteStream) -> Iterator[Content | Row | Skipped]:
@@ -93,7 +92,7 @@ def read_json(stream: ByteStream) -> Iterator[Content | Row | Skipped]:
         raise UnreadableFile("is nested too deeply") from error
     except ValueError:
         if _JSON_LINES.match(text):
-            yield from read_jsonl(ByteStream(BytesIO(data).read))
+            yield from read_jsonl(stream_of(data))
         else:
             yield Content(text, data)
         return
@@ -130,11 +129,10 @@ def read_object(value: Mapping[str, Any]) -> Iterator[Content | Row]:
         text.add(written(values.cells))
         for line in values.below:
             text.add(line, "\n")
-    whole, sections = text.finish()
     said = (_last_day(part) for key, part in rest.items() if isinstance(part, list) and chat_text(part, key))
     written_on = (day_of(rest.get(key)) for key in ("date", "updated", "created"))
     day = next((day for day in (*said, *written_on) if day), None)
-    yield Content(whole, whole.encode(), day, "fields" if tables else "", title=title, sections=sections)
+    yield text.content(text.text().encode(), day, "fields" if tables else "", title=title)
     for name, rows in tables.items():
         for number, row in enumerate(rows, 1):
             yield _row(number, row, name, " > ".join(filter(None, (title, name))))
@@ -146,16 +144,19 @@ def _without_tables(value: Mapping[str, Any], tables: dict[str, list[object]], p
         name = _joined(path, key)
         if isinstance(part, Mapping) and depth < DEEPEST:
             rest[key] = _without_tables(part, tables, name, depth + 1)
-        elif (
-            isinstance(part, list)
-            and len(part) > 1
-            and all(isinstance(row, Mapping) for row in part)
-            and not chat_text(part, name)
-        ):
+        elif _are_objects(part) and len(part) > 1 and not chat_text(part, name):
             tables[name] = part
         else:
             rest[key] = part
     return rest
+
+
+def _is_object(value: object) -> bool:
+    return isinstance(value, Mapping)
+
+
+def _are_objects(value: object) -> bool:
+    return isinstance(value, list) and all(map(_is_object, value))
 
 
 # The keys that exports of chats have.
@@ -169,7 +170,7 @@ _CHAT: Final = re.compile(
 
 def chat_text(value: list[Any], name: str = "") -> str:
     """The messages of a chat, a paragraph each, "Olga, 2024-03-01 10:22: See you."; "" if it is none."""
-    if not value or not all(isinstance(message, Mapping) for message in value):
+    if not value or not _are_objects(value):
         return ""
     # Elsewhere, an author and a text are as likely a review or a mail.
     is_named = bool(_CHAT.fullmatch(name.rpartition(".")[2]))
@@ -225,19 +226,18 @@ def _person(value: object) -> str:
     return as_text(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
 
 
+_WORDS: Final = ("text", "content", "value", "parts")
+
+
 def _words(value: object) -> str:
     if isinstance(value, str):
         return storable(value).strip()
     if isinstance(value, Mapping):
-        return _of(
-            value, ("text", "content", "value", "parts"), lambda part: "" if isinstance(part, Mapping) else _words(part)
-        )
+        inner = (part for key in _WORDS if not _is_object(part := value.get(key)))
+        return next(filter(None, map(_words, inner)), "")
     if isinstance(value, list):  # parts, as links and mentions within a text
-        return storable(
-            "".join(
-                part if isinstance(part, str) else _words(part) if isinstance(part, Mapping) else "" for part in value
-            )
-        ).strip()
+        parts = (part if isinstance(part, str) else _words(part) for part in value if isinstance(part, str | Mapping))
+        return storable("".join(parts)).strip()
     return ""
 
 
@@ -266,28 +266,23 @@ def read_notebook(stream: ByteStream) -> Iterator[Content | Row | Skipped]:
         notebook = json.loads(decode_file(data))
     cells = notebook.get("cells") if isinstance(notebook, Mapping) else None
     if not isinstance(cells, list):
-        yield from read_json(ByteStream(BytesIO(data).read))
+        yield from read_json(stream_of(data))
         return
     text, pictures = TextBuilder(), 0
-    for cell in cells:
-        if not isinstance(cell, Mapping):
-            continue
+    for cell in filter(_is_object, cells):
         source = _source(cell.get("source"))
         if cell.get("cell_type") == "markdown":
             _markdown(source, text)
         else:
             text.add(source)
         outputs = cell.get("outputs")
-        for output in outputs if isinstance(outputs, list) else ():
-            if isinstance(output, Mapping):
-                given = output.get("data")
-                given = given if isinstance(given, Mapping) else {}
-                pictures += any(str(kind).startswith("image/") for kind in given)
-                text.add(_COLOURS.sub("", _source(output.get("text")) or _source(given.get("text/plain"))))
-    whole, sections = text.finish()
-    losses = (f"{pictures} picture{'s' * (pictures > 1)}",) if pictures else ()
-    title = next((section.context for section in sections), "").partition(" > ")[0]
-    yield Content(whole, whole.encode(), title=title, sections=sections, losses=losses)
+        for output in filter(_is_object, outputs if isinstance(outputs, list) else ()):
+            given = output.get("data")
+            given = given if isinstance(given, Mapping) else {}
+            pictures += any(str(kind).startswith("image/") for kind in given)
+            text.add(_COLOURS.sub("", _source(output.get("text")) or _source(given.get("text/plain"))))
+    content = text.content(text.text().encode(), losses={"picture": pictures})
+    yield replace(content, title=next((section.context for section in content.sections), "").partition(" > ")[0])
 
 
 _COLOURS: Final = re.compile(r"\x1b\[[\d;]*m")

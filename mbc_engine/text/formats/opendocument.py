@@ -2,23 +2,14 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+from lxml.etree import _Element as Element
 
 from mbc_engine.text.decoding import ByteStream
-from mbc_engine.text.document import (
-    Content,
-    TextBuilder,
-    UnreadableFile,
-    counted,
-    damage_is_unreadable,
-    day_of,
-    table_lines,
-    tidy,
-)
+from mbc_engine.text.document import Content, TextBuilder, UnreadableFile, damage_is_unreadable, day_of, tidy
 from mbc_engine.text.formats.archives import Archive, local_name, read_archive
-
-if TYPE_CHECKING:
-    from lxml.etree import _Element as Element
+from mbc_engine.text.tables import table_lines
 
 _SPACES: Final = "urn:oasis:names:tc:opendocument:xmlns:"
 _TEXT: Final = f"{{{_SPACES}text:1.0}}"
@@ -28,17 +19,14 @@ _OFFICE: Final = f"{{{_SPACES}office:1.0}}"
 _STYLE: Final = f"{{{_SPACES}style:1.0}}"
 _DC: Final = "{http://purl.org/dc/elements/1.1/}"
 # Deleted text, forms' controls, and what is generated from the rest.
-_LEFT_OUT: Final = frozenset(
-    (
-        *(
-            f"{_TEXT}{name}"
-            for name in ("tracked-changes", "note-citation", "ruby-text", "table-of-content", "page-number")
-        ),
-        *(f"{_TEXT}{name}" for name in ("page-count", "sequence-decls", "hidden-text", "alphabetical-index-mark")),
-        *(f"{_OFFICE}{name}" for name in ("annotation-end", "forms")),
-        f"{_TABLE}shapes",
-    )
-)
+_LEFT_OUT: Final = {
+    *(f"{_TEXT}{name}" for name in ("tracked-changes", "note-citation", "ruby-text", "table-of-content")),
+    *(f"{_TEXT}{name}" for name in ("page-number", "page-count", "sequence-decls", "hidden-text")),
+    f"{_TEXT}alphabetical-index-mark",
+    f"{_OFFICE}annotation-end",
+    f"{_OFFICE}forms",
+    f"{_TABLE}shapes",
+}
 _SIGNS: Final = {f"{_TEXT}s": " ", f"{_TEXT}tab": " ", f"{_TEXT}line-break": "\n"}
 # A sheet may declare a million empty columns.
 _MOST_REPEATED: Final = 1000
@@ -49,9 +37,8 @@ def read_odt(stream: ByteStream) -> Iterator[Content]:
     with damage_is_unreadable():
         data, archive = read_archive(stream)
         document = _Document(archive)
-        text, sections = document.builder.finish()
         title, date = _properties(archive)
-    yield Content(text, data, date, title=title, sections=sections, losses=counted(document.losses))
+    yield document.builder.content(data, date, title=title, losses=document.losses)
 
 
 def _properties(archive: Archive) -> tuple[str, str | None]:
@@ -65,7 +52,6 @@ def _properties(archive: Archive) -> tuple[str, str | None]:
 class _Document:
     def __init__(self, archive: Archive) -> None:
         self.builder, self.losses = TextBuilder(), Counter[str]()
-        self._after: list[tuple[str, Element]] = []  # notes and comments met in a paragraph, with what they are
         self._numbered: dict[tuple[str, int], bool] = {}
         roots = [archive.xml(name) for name in ("styles.xml", "content.xml") if name in archive.names]
         for root in roots:
@@ -76,36 +62,36 @@ class _Document:
         body = roots[-1].find(f"{_OFFICE}body") if roots else None
         if body is None:
             raise UnreadableFile("is damaged: it has no body")
-        pages = {kind: self._page_texts(roots[0], kind) for kind in ("header", "footer")}
-        for text in pages["header"]:
+        headers, footers = (self._page_texts(roots[0], kind) for kind in ("header", "footer"))
+        for text in headers:
             self.builder.add(text)
-        self._blocks(body, self.builder, "\n\n", is_body=True)
+        self._blocks(body, self.builder, is_body=True)
         self.builder.heading(1, "")
-        for text in pages["footer"]:
+        for text in footers:
             self.builder.add(text)
         self.losses["macro"] = int(any(name.startswith("Basic/") and name.endswith(".xml") for name in archive.names))
 
-    def _page_texts(self, styles: "Element", kind: str) -> list[str]:
+    def _page_texts(self, styles: Element, kind: str) -> list[str]:
         texts = (self._within(part) for part in styles.iter(f"{_STYLE}{kind}"))
-        return [text for text in dict.fromkeys(texts) if text]
+        return list(dict.fromkeys(texts))
 
-    def _within(self, container: "Element") -> str:
-        builder = TextBuilder()
-        self._blocks(container, builder, "\n")
-        return builder.finish()[0]
+    def _within(self, container: Element) -> str:
+        builder = TextBuilder("\n")
+        self._blocks(container, builder)
+        return builder.text()
 
-    def _blocks(self, container: "Element", builder: TextBuilder, gap: str, *, is_body: bool = False) -> None:
+    def _blocks(self, container: Element, builder: TextBuilder, *, is_body: bool = False) -> None:
         slide = 0
         for element in container:
             name = element.tag
             if name in _LEFT_OUT:
                 continue
             if name in (f"{_TEXT}h", f"{_TEXT}p"):
-                self._paragraph(element, builder, gap, is_body=is_body)
+                self._paragraph(element, builder, is_body=is_body)
             elif name == f"{_TEXT}list":
                 self._list(element, builder, 1, element.get(f"{_TEXT}style-name", ""))
             elif name == f"{_TABLE}table":
-                self._table(element, builder, gap)
+                self._table(element, builder)
             elif name == f"{_DRAW}page":
                 slide += 1
                 self._slide(element, slide)
@@ -113,55 +99,55 @@ class _Document:
                 self._add_note("Comment", element, builder)
             else:
                 self._count(element)
-                self._blocks(element, builder, gap, is_body=is_body)
+                self._blocks(element, builder, is_body=is_body)
 
-    def _count(self, element: "Element") -> None:
+    def _count(self, element: Element) -> None:
         if element.tag == f"{_DRAW}image":
             self.losses["picture"] += 1
         elif element.tag in (f"{_DRAW}object", f"{_DRAW}object-ole"):
             self.losses["embedded object"] += 1
 
     def _paragraph(
-        self, element: "Element", builder: TextBuilder, gap: str, *, is_body: bool = False, label: str = ""
+        self, element: Element, builder: TextBuilder, gap: str | None = None, *, is_body: bool = False, label: str = ""
     ) -> None:
-        before, self._after = self._after, []
-        text = tidy("".join(self._texts(element)))
+        after: list[tuple[str, Element]] = []
+        text = tidy("".join(self._texts(element, after)))
         text = f"{label}{text}" if text else ""
         if element.tag == f"{_TEXT}h" and is_body and text:
             builder.heading(int(element.get(f"{_TEXT}outline-level", "1")), text)
         else:
             builder.add(text, gap)
-        met, self._after = self._after, before
-        for kind, part in met:
+        for kind, part in after:
             if kind:
                 self._add_note(kind, part, builder)
             else:
                 builder.add(self._within(part), gap)
 
-    def _add_note(self, kind: str, part: "Element", builder: TextBuilder) -> None:
-        inner = TextBuilder()
+    def _add_note(self, kind: str, part: Element, builder: TextBuilder) -> None:
+        inner = TextBuilder("\n")
         for child in part:
             if not str(child.tag).startswith(_DC):
-                self._blocks([child] if child.tag == f"{_TEXT}p" else child, inner, "\n")
-        builder.add_note(kind, part.findtext(f"{_DC}creator") or "", inner.finish()[0])
+                self._blocks([child] if child.tag == f"{_TEXT}p" else child, inner)
+        builder.add_note(kind, part.findtext(f"{_DC}creator") or "", inner.text())
 
-    def _texts(self, element: "Element") -> Iterator[str]:
+    def _texts(self, element: Element, after: list[tuple[str, Element]]) -> Iterator[str]:
+        """The texts of a paragraph; notes, comments and boxes in it go to `after`, with what they are."""
         yield element.text or ""
         for child in element:
             name = child.tag
             if name in _SIGNS:
                 yield _SIGNS[name]
             elif name == f"{_TEXT}note":
-                self._after.append((child.get(f"{_TEXT}note-class", "footnote").capitalize(), child))
+                after.append((child.get(f"{_TEXT}note-class", "footnote").capitalize(), child))
             elif name == f"{_OFFICE}annotation":
-                self._after.append(("Comment", child))
+                after.append(("Comment", child))
             elif name in (f"{_DRAW}frame", f"{_DRAW}custom-shape", f"{_DRAW}rect"):
-                self._after.append(("", child))
+                after.append(("", child))
             elif name not in _LEFT_OUT and isinstance(name, str):
-                yield from self._texts(child)
+                yield from self._texts(child, after)
             yield child.tail or ""
 
-    def _list(self, element: "Element", builder: TextBuilder, level: int, style: str) -> None:
+    def _list(self, element: Element, builder: TextBuilder, level: int, style: str) -> None:
         number = 0
         for item in element:
             is_item = item.tag == f"{_TEXT}list-item"
@@ -175,7 +161,7 @@ class _Document:
                     self._paragraph(child, builder, gap, label=label)
                     label = ""
 
-    def _table(self, table: "Element", builder: TextBuilder, gap: str) -> None:
+    def _table(self, table: Element, builder: TextBuilder) -> None:
         headers = sum(len(list(part.iter(f"{_TABLE}table-row"))) for part in table.iter(f"{_TABLE}table-header-rows"))
         rows: list[list[str]] = []
         for row in _own(table, "table-row"):
@@ -189,9 +175,9 @@ class _Document:
                     text = self._within(cell)
                 written += [text] * times
             rows.append(written)
-        builder.add_lines(table_lines(rows, headers or None), gap)
+        builder.add_lines(table_lines(rows, headers or None))
 
-    def _slide(self, page: "Element", number: int) -> None:
+    def _slide(self, page: Element, number: int) -> None:
         presentation = f"{{{_SPACES}presentation:1.0}}"
         titles = [shape for shape in page if shape.get(f"{presentation}class") == "title"]
         title = " ".join(self._within(shape) for shape in titles)
@@ -204,7 +190,7 @@ class _Document:
                 self.builder.add(self._within(shape))
 
 
-def _own(table: "Element", name: str) -> "Iterator[Element]":
+def _own(table: Element, name: str) -> Iterator[Element]:
     """The rows of a table, not of one inside it."""
     for child in table:
         if child.tag == f"{_TABLE}{name}":

@@ -4,35 +4,28 @@ Columns follow one another, the rows of a table are a line each, lines of a para
 top or the bottom of every page is there once. Fields of forms are read with their values, comments after their page.
 """
 
+import ctypes
 import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import reduce
 from itertools import islice, pairwise
 from math import hypot
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
+
+import pypdfium2
+from pypdfium2 import PdfDocument, PdfPage, PdfTextPage, raw
 
 from mbc_engine.text.characters import is_compound, readable
-from mbc_engine.text.decoding import ByteStream, storable
-from mbc_engine.text.document import (
-    Content,
-    Place,
-    Section,
-    UnreadableFile,
-    damage_is_unreadable,
-    day_of_moment,
-    table_lines,
-)
+from mbc_engine.text.decoding import MOST_BINARY_BYTES, ByteStream, storable
+from mbc_engine.text.document import Content, Place, Section, UnreadableFile, counted, damage_is_unreadable, day_of
+from mbc_engine.text.tables import table_lines
 
-if TYPE_CHECKING:
-    from pypdfium2 import PdfDocument, PdfPage, PdfTextPage
-
-MOST_BYTES = 512 << 20
 # PDFium must not be called by two threads at a time.
 _LOCK: Final = Lock()
 _PASSWORD, _SECURITY = 4, 5  # FPDF_GetLastError
@@ -111,16 +104,12 @@ _FEW: Final = 7
 
 def read_pdf(stream: ByteStream) -> Iterator[Content]:
     """The document without its damaged pages; raises UnreadableFile at the end if there are any."""
-    data = stream.read_all(MOST_BYTES)
-    with _LOCK, damage_is_unreadable():
-        document = _opened(data)
-        try:
-            pages = [_page(document, number) for number in range(len(document))]
-            title, date = _metadata(document)
-            bookmarks = _outline(document)
-            attachments = document.count_attachments()
-        finally:
-            document.close()
+    data = stream.read_all(MOST_BINARY_BYTES)
+    with _LOCK, damage_is_unreadable(), closing(_opened(data)) as document:
+        pages = [_page(document, number) for number in range(len(document))]
+        title, date = _metadata(document)
+        bookmarks = _outline(document)
+        attachments = document.count_attachments()
     readable_pages = [(number, page) for number, page in enumerate(pages, 1) if page is not None]
     empty = sum(not page.blocks and not page.comments for _, page in readable_pages)
     written = _written(readable_pages)
@@ -128,21 +117,15 @@ def read_pdf(stream: ByteStream) -> Iterator[Content]:
     if readable_pages and not text:
         raise UnreadableFile("has no text; it may be a scan")
     if readable_pages:
-        counted = (
-            (empty, f"page{'s' * (empty > 1)} without text"),
-            (attachments, f"attachment{'s' * (attachments > 1)}"),
-        )
-        losses = tuple(f"{number} {thing}" for number, thing in counted if number)
+        pages_lost = (f"{lost} without text" for lost in counted({"page": empty}))
+        losses = *pages_lost, *counted({"attachment": attachments})
         sections = _sections(text, places, bookmarks or written.headings)
         yield Content(text, data, date, title=title, sections=sections, losses=losses, places=places)
     if damaged := len(pages) - len(readable_pages):
         raise UnreadableFile(f"is damaged: {damaged} of {len(pages)} pages cannot be read")
 
 
-def _opened(data: bytes) -> "PdfDocument":
-    import pypdfium2
-    from pypdfium2 import raw
-
+def _opened(data: bytes) -> PdfDocument:
     try:
         document = pypdfium2.PdfDocument(data)
     except pypdfium2.PdfiumError as error:
@@ -157,19 +140,19 @@ def _opened(data: bytes) -> "PdfDocument":
     return document
 
 
-def _metadata(document: "PdfDocument") -> tuple[str, str | None]:
+def _metadata(document: PdfDocument) -> tuple[str, str | None]:
     written = document.get_metadata_dict(skip_empty=True)
     title = " ".join(readable(storable(written.get("Title", ""))).split()).removeprefix("Microsoft Word - ")
     digits = re.match(r"(?:D:)?(\d{14}|\d{12}|\d{8})(?:([+-]\d\d)'?(\d\d))?", written.get("CreationDate", ""))
-    moment = None
+    date = None
     with suppress(ValueError):
         if digits:
             zone = f"{digits[2]}{digits[3]}" if digits[2] and len(digits[1]) > 8 else "+0000"
-            moment = datetime.strptime(digits[1].ljust(14, "0") + zone, "%Y%m%d%H%M%S%z")
-    return "" if title.lower() in ("untitled", "unspecified", "(anonymous)") else title, day_of_moment(moment)
+            date = day_of(datetime.strptime(digits[1].ljust(14, "0") + zone, "%Y%m%d%H%M%S%z").isoformat())
+    return "" if title.lower() in ("untitled", "unspecified", "(anonymous)") else title, date
 
 
-def _outline(document: "PdfDocument") -> list[tuple[int, str, int]]:
+def _outline(document: PdfDocument) -> list[tuple[int, str, int]]:
     """The levels, titles and pages, from 1, of the bookmarks."""
     headings: list[tuple[int, str, int]] = []
     with suppress(OSError, UnreadableFile), damage_is_unreadable():
@@ -184,34 +167,26 @@ def _outline(document: "PdfDocument") -> list[tuple[int, str, int]]:
     return headings
 
 
-def _page(document: "PdfDocument", number: int) -> _Page | None:
+def _page(document: PdfDocument, number: int) -> _Page | None:
     """A page; None if it is damaged."""
-    with suppress(OSError, UnreadableFile), damage_is_unreadable():
-        page = document[number]
-        try:
-            width, height = page.get_size()
-            runs, comments = _in_rows(_runs(page, width, height), _rules(page, width, height)), list[str]()
-            for added in _annotations(document, page, width, height):
-                if isinstance(added, str):
-                    comments.append(added)
-                else:
-                    runs.append(_labelled(added, runs))
-            blocks = _blocks(runs) if len(runs) <= _MOST_RUNS else [[_Line((run,)) for run in runs]]
-            return _Page(height, blocks, comments)
-        finally:
-            page.close()
+    with suppress(OSError, UnreadableFile), damage_is_unreadable(), closing(document[number]) as page:
+        width, height = page.get_size()
+        runs, comments = _in_rows(_runs(page, width, height), _rules(page, width, height)), list[str]()
+        for added in _annotations(document, page, width, height):
+            if isinstance(added, str):
+                comments.append(added)
+            else:
+                runs.append(_labelled(added, runs))
+        return _Page(height, _blocks(runs) if len(runs) <= _MOST_RUNS else [[_Line((run,)) for run in runs]], comments)
     return None
 
 
-def _runs(page: "PdfPage", width: float, height: float) -> list[_Run]:
-    texts = page.get_textpage()
-    try:
+def _runs(page: PdfPage, width: float, height: float) -> list[_Run]:
+    with closing(page.get_textpage()) as texts:
         count = texts.count_rects()
         if count > _MOST_RUNS:
-            lines = texts.get_text_range().splitlines()
-            return [
-                _Run(0, float(row), width, row + 1.0, text) for row, line in enumerate(lines) if (text := _clean(line))
-            ]
+            lines = map(_clean, texts.get_text_range().splitlines())
+            return [_Run(0, float(row), width, row + 1.0, text) for row, text in enumerate(lines) if text]
         runs, position = list[_Run](), 0
         for index in range(count):
             rectangle = texts.get_rect(index)
@@ -226,11 +201,9 @@ def _runs(page: "PdfPage", width: float, height: float) -> list[_Run]:
                     run = _turned(part, cleaned, page.get_rotation(), width, height)
                     runs.append(run._replace(size=size, is_bold=is_bold))
         return runs
-    finally:
-        texts.close()
 
 
-def _parted(texts: "PdfTextPage", first: int, box: Sequence[float], text: str, size: float) -> Iterator[_Piece]:
+def _parted(texts: PdfTextPage, first: int, box: Sequence[float], text: str, size: float) -> Iterator[_Piece]:
     """A run in parts, if columns in it are made of spaces, which PDFium shows as one; `first` is its first letter."""
     left, bottom, right, top = box
     start = 0
@@ -261,12 +234,8 @@ def _turned(rectangle: Sequence[float], text: str, rotation: int, width: float, 
     return _Run(left, height - top, right, height - bottom, text)
 
 
-def _type(texts: "PdfTextPage", index: int) -> tuple[float, bool]:
+def _type(texts: PdfTextPage, index: int) -> tuple[float, bool]:
     """The size in points of a letter, 0 if unknown, and whether it is bold."""
-    import ctypes
-
-    from pypdfium2 import raw
-
     matrix, name = raw.FS_MATRIX(), ctypes.create_string_buffer(128)
     if not raw.FPDFText_GetMatrix(texts.raw, index, matrix):
         return 0.0, False
@@ -275,10 +244,8 @@ def _type(texts: "PdfTextPage", index: int) -> tuple[float, bool]:
     return round(raw.FPDFText_GetFontSize(texts.raw, index) * hypot(matrix.c, matrix.d), 1), is_bold
 
 
-def _letter(texts: "PdfTextPage", rectangle: Sequence[float], after: int) -> int:
+def _letter(texts: PdfTextPage, rectangle: Sequence[float], after: int) -> int:
     """The index of the first letter in a rectangle, -1 if unknown; probably one soon after another."""
-    from pypdfium2 import raw
-
     left, bottom, right, top = rectangle
     for index in range(after, min(after + 9, texts.count_chars())):
         box = texts.get_charbox(index)
@@ -292,10 +259,8 @@ _BOLD: Final = 600
 _THIN: Final = 3.0
 
 
-def _rules(page: "PdfPage", width: float, height: float) -> list[_Run]:
+def _rules(page: PdfPage, width: float, height: float) -> list[_Run]:
     """The straight lines that are drawn on a page across or upright."""
-    from pypdfium2 import raw
-
     drawn = list(islice(page.get_objects(filter=[raw.FPDF_PAGEOBJ_PATH], max_depth=3), _MOST_RULES + 1))
     if len(drawn) > _MOST_RULES:  # a drawing
         return []
@@ -349,10 +314,8 @@ def _clean(text: str) -> str:
     return readable(text.rstrip("\ufffe").replace("\ufffe", "-")) + _BROKEN * is_broken
 
 
-def _annotations(document: "PdfDocument", page: "PdfPage", width: float, height: float) -> Iterator[_Run | str]:
+def _annotations(document: PdfDocument, page: PdfPage, width: float, height: float) -> Iterator[_Run | str]:
     """The filled fields of forms where they stand, and the texts of comments."""
-    from pypdfium2 import raw
-
     for index in range(raw.FPDFPage_GetAnnotCount(page.raw)):
         annotation = raw.FPDFPage_GetAnnot(page.raw, index)
         if not annotation:
@@ -375,8 +338,6 @@ def _annotations(document: "PdfDocument", page: "PdfPage", width: float, height:
 
 def _field(form: Any, annotation: Any) -> str:
     """The value of a field, after its name and a NUL in case it has no label; "" if it is empty."""
-    from pypdfium2 import raw
-
     kind = raw.FPDFAnnot_GetFormFieldType(form, annotation)
     if kind in (raw.FPDF_FORMFIELD_CHECKBOX, raw.FPDF_FORMFIELD_RADIOBUTTON):
         return "[x]" if raw.FPDFAnnot_IsChecked(form, annotation) else "[ ]"
@@ -390,8 +351,6 @@ def _field(form: Any, annotation: Any) -> str:
 
 def _string(function: Any, *arguments: Any) -> str:
     """A text from a function of PDFium that fills a buffer with UTF-16, and tells its size."""
-    import ctypes
-
     size = function(*arguments, None, 0)
     if size <= 2 or size > 1 << 20:
         return ""
@@ -420,12 +379,11 @@ def _blocks(runs: list[_Run], depth: int = 0) -> list[_Block]:
         lines = _lines(runs)
         return [lines] if lines else []
     blocks: list[_Block] = []
-    band: list[_Run] = []
     across = sorted((run for run in runs if run.left < gutter < run.right), key=lambda run: run.top)
     beside = sorted((run for run in runs if not run.left < gutter < run.right), key=lambda run: run.top)
     position = 0
     for run in [*across, None]:
-        band = []
+        band: list[_Run] = []
         while position < len(beside) and (run is None or beside[position].bottom <= run.bottom):
             band.append(beside[position])
             position += 1
@@ -434,11 +392,8 @@ def _blocks(runs: list[_Run], depth: int = 0) -> list[_Block]:
             blocks += [block for side in sides for block in _blocks(side, depth + 1)]
             band = []
         for line in _lines([*band, *([run] if run else [])]):
-            if blocks and blocks[-1][-1].bottom <= line.top and not (band == [] and run is None):
-                is_new = _is_prose(blocks[-1]) and len(line.cells) == 1 and run is not None and line.cells[0] == run
-            else:
-                is_new = True
-            if is_new:
+            last = blocks[-1] if blocks else None
+            if last is None or last[-1].bottom > line.top or (line.cells == (run,) and _is_prose(last)):
                 blocks.append([])
             blocks[-1].append(line)
     return blocks
@@ -575,12 +530,8 @@ def _tables(lines: _Block) -> Iterator[list[list[str]] | _Line]:
         end, best = position + 1, list[list[str]]()
         while end < len(lines) and not _is_far(lines, position, end) and (rows := _rows(lines[position : end + 1])):
             end, best = end + 1, rows
-        if (
-            best
-            and tables
-            and isinstance(above := tables[-1], _Line)
-            and (names := _grouped(above, lines[position:end]))
-        ):
+        above = tables[-1] if best and tables else None
+        if isinstance(above, _Line) and (names := _grouped(above, lines[position:end])):
             tables.pop()
             best[0] = [" ".join(filter(None, pair)) for pair in zip(names, best[0], strict=True)]
         tables.append(best or lines[position])
@@ -731,7 +682,11 @@ class _Text:
 
 def _written(pages: list[tuple[int, _Page]]) -> _Text:
     text, headers, seen = _Text(), list[list[str]](), set[str]()
-    repeated, is_heading = _repeated(pages), _Headings(pages)
+    is_heading, counts = _Headings(pages), Counter[str]()
+    for number, page in pages:
+        counts.update(set().union(*(keys for *_, keys in page.edges(number))))
+    # What lines at the edges of several pages, more than a few of many, have in common.
+    repeated = {key for key, times in counts.items() if times > 2 or (times > 1 and len(pages) < _FEW)}
     late: list[tuple[int, str]] = []  # what follows a page, unless its last sentence goes on
     for number, page in pages:
         above, below = list[str](), [f"Comment: {comment}" for comment in page.comments]
@@ -808,14 +763,6 @@ _NOTE: Final = re.compile(r"\[?(?:\d{1,3}|[*†‡§]{1,3})[\].)]?\s?\S")
 _PAGE_NUMBER: Final = re.compile(
     r"\W*(?:page|p\.|seite|s\.|side|página|pagina)?\W*\d+(?:\s*(?:of|/|von|av|de|di)\s*\d+)?\W*", re.IGNORECASE
 )
-
-
-def _repeated(pages: list[tuple[int, _Page]]) -> set[str]:
-    """What lines at the edges of several pages, more than a few of many, have in common."""
-    counts: Counter[str] = Counter()
-    for number, page in pages:
-        counts.update(set().union(*(keys for *_, keys in page.edges(number))))
-    return {key for key, times in counts.items() if times > 2 or (times > 1 and len(pages) < _FEW)}
 
 
 def _sections(text: str, places: Sequence[Place], headings: Sequence[tuple[int, str, int]]) -> tuple[Section, ...]:

@@ -84,7 +84,10 @@ def read_rows(items: Iterable[Content | Row | Skipped], text_column: str | None 
             has_text = bool(named or item.below) if wanted is None else wanted in named
             yield _content(item, named, part) if has_text else Skipped(item.name, "has no text")
     if lacking:
-        columns = _listed(cell.name for cell in lacking[0].cells)
+        columns = "".join(
+            sign if sign.isprintable() else "?" for sign in ", ".join(cell.name for cell in lacking[0].cells)
+        )
+        columns = columns if len(columns) <= _LONGEST_LIST else f"{columns[:_LONGEST_LIST]}…"
         raise UnreadableFile(f"has no column named {text_column!r}; its columns are {columns}")
 
 
@@ -101,11 +104,6 @@ def is_row_name(id: str) -> bool:
     return 0 < len(id) <= _LONGEST_ID and storable(id) == id and not _TAKEN_NAME.fullmatch(id)
 
 
-def _listed(names: Iterable[str]) -> str:
-    text = "".join(letter if letter.isprintable() else "?" for letter in ", ".join(names))
-    return text if len(text) <= _LONGEST_LIST else f"{text[:_LONGEST_LIST]}…"
-
-
 def _content(row: Row, named: Mapping[str, Cell], part: str) -> Content:
     body = next((named[name] for name in TEXT_FIELDS if name in named), None)
     title, dated = named.get("title"), named.get("date")
@@ -113,21 +111,13 @@ def _content(row: Row, named: Mapping[str, Cell], part: str) -> Content:
     if body and not row.below and all(any(cell is special for special in plain) for cell in row.cells if cell.text):
         text = with_title(title.text if title else "", body.text)
     else:
-        text = "\n\n".join(
-            filter(None, (written(cell for cell in row.cells if cell is not body), body and body.text, row.below))
-        )
+        others = written(cell for cell in row.cells if cell is not body)
+        text = "\n\n".join(filter(None, (others, body and body.text, row.below)))
     date = (day_of(dated.text) if dated else None) or row.date
     sections = (Section(0, row.context),) if row.context else ()
-    data = "\0".join((str(date), text, *([row.context] if row.context else ())))  # texts contain no NUL
-    return Content(
-        text,
-        data.encode(),
-        date,
-        part,
-        title=title.text if title else _identity(row, text),
-        sections=sections,
-        losses=row.losses,
-    )
+    data = "\0".join((str(date), text, *filter(None, [row.context]))).encode()  # texts contain no NUL
+    about = title.text if title else _identity(row, text), sections, row.losses
+    return Content(text, data, date, part, None, *about)
 
 
 # Cells that are at most so long share lines of at most so many characters.

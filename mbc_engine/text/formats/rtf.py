@@ -7,17 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from mbc_engine.text.decoding import ByteStream, storable
-from mbc_engine.text.document import (
-    Content,
-    Section,
-    TextBuilder,
-    counted,
-    damage_is_unreadable,
-    day_of,
-    table_lines,
-    tidy,
-)
+from mbc_engine.text.document import Content, TextBuilder, damage_is_unreadable, day_of, tidy
 from mbc_engine.text.language import word_set
+from mbc_engine.text.tables import table_lines
 
 _TOKEN: Final = re.compile(
     rb"\\([a-zA-Z]{1,32})(-?\d{1,10})?[ ]?|\\'([0-9a-fA-F]{2})|\\(.)|([{}])|([^\\{}\r\n]+)|[\r\n]+|\\", re.DOTALL
@@ -84,9 +76,9 @@ def read_rtf(stream: ByteStream) -> Iterator[Content]:
     data = stream.read_all()
     with damage_is_unreadable():
         document = _Rtf(data)
-        text, sections = document.finish()
-    losses, title = counted(document.losses), " ".join(document.property("title").split())
-    yield Content(text, data, document.date, title=title, sections=sections, losses=losses)
+        builder = document.finish()
+    title = " ".join(storable("".join(document.title)).split())
+    yield builder.content(data, document.date, title=title, losses=document.losses)
 
 
 class _Rtf:
@@ -96,7 +88,7 @@ class _Rtf:
         self._main = _Flow()
         self._pages: dict[str, list[_Flow]] = {"header": [], "footer": []}
         self._group, self._groups = _Group(self._main), list[_Group]()
-        self._properties: dict[str, list[str]] = {}
+        self.title: list[str] = []
         self._encoding = "cp1252"
         self._fonts: dict[int, str] = {}
         self._font = self._style = 0
@@ -126,19 +118,16 @@ class _Rtf:
                 self._add_bytes(text)
         self._decode()
 
-    def property(self, name: str) -> str:
-        return storable("".join(self._properties.get(name, [])))
-
-    def finish(self) -> tuple[str, tuple[Section, ...]]:
+    def finish(self) -> TextBuilder:
         self._end_paragraph(self._main)
         self._end_table(self._main)
         whole = TextBuilder()
         self._add_pages(whole, "header")
-        text, sections = self._main.builder.finish()
-        whole.include(text, sections)
+        main = self._main.builder.content(b"")
+        whole.include(main.text, main.sections)
         whole.heading(1, "")
         self._add_pages(whole, "footer")
-        return whole.finish()
+        return whole
 
     def _add_pages(self, builder: TextBuilder, kind: str) -> None:
         for text in dict.fromkeys(_text_of(flow) for flow in self._pages[kind]):
@@ -158,23 +147,17 @@ class _Rtf:
             day = day_of("{:04}-{:02}-{:02}".format(*parts))
             self.date = day if closed.destination == "revtim" and day else self.date or day
         if closed.flow is not self._group.flow and (text := _text_of(closed.flow)):
-            if closed.destination == "note":
-                self._group.flow.notes.append(f"Footnote: {text}")
-            elif closed.destination == "comment":
-                self._group.flow.notes.append(f"Comment{f' by {self._author}' if self._author else ''}: {text}")
-            elif closed.destination == "box":
-                self._group.flow.notes.append(text)
+            author = f" by {self._author}" if self._author else ""
+            labels = {"note": "Footnote: ", "comment": f"Comment{author}: ", "box": ""}
+            if closed.destination in labels:
+                self._group.flow.notes.append(labels[closed.destination] + text)
 
     def _sign(self, sign: str) -> None:
         self._decode()
         if sign == "*":
             self._group = replace(self._group, destination=self._group.destination or "skip")
-        elif sign == "~":
-            self._add(" ")
-        elif sign == "_":
-            self._add("-")
-        elif sign in "\\{}":
-            self._add(sign)
+        elif sign in "~_\\{}":
+            self._add({"~": " ", "_": "-"}.get(sign, sign))
         elif sign in "\r\n":
             self._break()
 
@@ -249,12 +232,11 @@ class _Rtf:
             self._end_paragraph(self._group.flow)
 
     def _end_paragraph(self, flow: _Flow) -> None:
-        text = tidy(storable("".join(flow.written)))
-        flow.written = []
-        notes, flow.notes = flow.notes, []
+        text, notes = tidy(storable("".join(flow.written))), flow.notes
+        flow.written, flow.notes = [], []
         if text:
             self._end_table(flow)
-        if self._level and flow is self._main and text:
+        if text and self._level and flow is self._main:
             flow.builder.heading(self._level, text)
         else:
             flow.builder.add(text)
@@ -281,7 +263,7 @@ class _Rtf:
     def _add(self, text: str) -> None:
         group = self._group
         if group.destination == "title":
-            self._properties.setdefault("title", []).append(text)
+            self.title.append(text)
         elif group.destination == "stylesheet":
             self._styles.setdefault(self._style, []).append(text.rstrip(";"))
         elif group.destination == "author":
@@ -294,4 +276,4 @@ def _text_of(flow: _Flow) -> str:
     """The text of a note or a page's header, to its end."""
     flow.builder.add_lines((*table_lines(flow.rows), tidy(storable("".join(flow.written))), *flow.notes), "\n")
     flow.rows, flow.written, flow.notes = [], [], []
-    return flow.builder.finish()[0]
+    return flow.builder.text()

@@ -90,9 +90,9 @@ def _value(element: "etree._Element", depth: int) -> Any:
     if depth > DEEPEST:
         raise UnreadableFile("is nested too deeply")
     children = [child for child in element if isinstance(child.tag, str)]
-    text = (
-        storable(" ".join("".join(element.itertext()).split())) if _has_text(element, children) or not children else ""
-    )
+    # A text beside elements is a sentence with a link in it, or the like.
+    beside = "".join(text or "" for text in (element.text, *(child.tail for child in children)))
+    text = "" if children and not beside.strip() else storable(" ".join("".join(element.itertext()).split()))
     values: dict[str, Any] = {_name(key): storable(value) for key, value in element.items()}
     if text and not values:
         return text
@@ -103,11 +103,6 @@ def _value(element: "etree._Element", depth: int) -> Any:
         lists.setdefault(_name(child.tag), []).append(_value(child, depth + 1))
     values |= {name: several if len(several) > 1 else several[0] for name, several in lists.items()}
     return values or ""
-
-
-def _has_text(element: "etree._Element", children: "list[etree._Element]") -> bool:
-    """Whether there is text beside the elements in it, as in a sentence with a link."""
-    return any((text or "").strip() for text in (element.text, *(child.tail for child in children)))
 
 
 def _name(tag: object) -> str:

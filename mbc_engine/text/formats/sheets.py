@@ -9,20 +9,20 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from io import BytesIO
 from itertools import groupby
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+from lxml import etree
+from lxml.etree import _Element as Element
 
 from mbc_engine.text.decoding import ByteStream, storable
-from mbc_engine.text.document import counted, damage_is_unreadable
+from mbc_engine.text.document import counted, damage_is_unreadable, number_in
 from mbc_engine.text.formats.archives import Archive, read_archive
 from mbc_engine.text.formats.delimited import is_header, num_short_above
 from mbc_engine.text.formats.rows import LONGEST_NAME, Cell, Row
-
-if TYPE_CHECKING:
-    from lxml import etree
 
 # The row and column of a cell, from 1.
 _Place = tuple[int, int]
@@ -98,13 +98,9 @@ class _Sheet:
         header, *below = (self.rows[number] for number in block[:_HEAD_ROWS])
         num_rows = 2 if block[0] in self.groups and below else 1
         columns = sorted(header if num_rows == 1 else {**header, **below[0]})
-        first = [header.get(column, "") for column in columns]
+        first, *others = ([row.get(column, "") for column in columns] for row in (header, *below))
         is_form = len(columns) == 2 and first[0].endswith(":")
-        if (
-            len(columns) < 2
-            or is_form
-            or not is_header(first, [[row.get(column, "") for column in columns] for row in below])
-        ):
+        if len(columns) < 2 or is_form or not is_header(first, others):
             return {}
         names = {}
         for column in columns:
@@ -131,8 +127,9 @@ def read_xlsx(stream: ByteStream) -> Iterator[Row]:
 
 
 def _with_losses(rows: list[Row], losses: Counter[str]) -> Iterator[Row]:
-    for number, row in enumerate(rows):
-        yield row if number else Row(**{**vars(row), "losses": counted(losses)})
+    for row in rows[:1]:
+        yield replace(row, losses=counted(losses))
+    yield from rows[1:]
 
 
 def _excel_sheets(archive: Archive, losses: Counter[str]) -> Iterator[_Sheet]:
@@ -161,17 +158,16 @@ def _excel_sheets(archive: Archive, losses: Counter[str]) -> Iterator[_Sheet]:
             losses["picture"] += sum(1 for _ in _all(drawing, "pic"))
             losses["chart"] += sum(1 for _ in _all(drawing, "graphicFrame"))
             for shape in _all(drawing, "txBody"):
-                text = _text(shape)
-                if text:
+                if text := _text(shape):
                     sheet.put((max(sheet.rows, default=0) + 2, 1), text)
         yield sheet
 
 
-def _all(root: "etree._Element", name: str) -> Iterator["etree._Element"]:
+def _all(root: Element, name: str) -> Iterator[Element]:
     yield from root.iter(f"{{*}}{name}")
 
 
-def _text(element: "etree._Element") -> str:
+def _text(element: Element) -> str:
     """The text of runs, a line per paragraph, without readings of Chinese characters."""
     pieces = []
     for part in element.iter("{*}t", "{*}p"):
@@ -183,8 +179,6 @@ def _text(element: "etree._Element") -> str:
 
 
 def _strings(archive: Archive, name: str) -> Iterator[str]:
-    from lxml import etree
-
     for _, element in etree.iterparse(
         BytesIO(archive.read(name)), tag="{*}si", resolve_entities=False, no_network=True
     ):
@@ -199,13 +193,13 @@ _BUILT_IN: Final = {
 }  # fmt: skip
 
 
-def _formats(styles: "etree._Element") -> Iterator[str]:
+def _formats(styles: Element) -> Iterator[str]:
     """The number format of each style of cells."""
     custom = {element.get("numFmtId", ""): element.get("formatCode", "") for element in _all(styles, "numFmt")}
     for cells in _all(styles, "cellXfs"):
         for style in cells:
-            id = str(style.get("numFmtId", "0"))
-            yield custom.get(id) or _BUILT_IN.get(int(id) if id.isdecimal() else 0, "")
+            id = style.get("numFmtId", "0")
+            yield custom.get(id) or _BUILT_IN.get(number_in(id, 0), "")
 
 
 _REFERENCE: Final = re.compile(r"\$?([A-Z]{1,3})\$?([1-9]\d{0,6})")
@@ -224,8 +218,6 @@ def _place(reference: str) -> _Place | None:
 def _read_sheet(
     data: bytes, sheet: _Sheet, strings: list[str], formats: list[str], losses: Counter[str], *, is_1904: bool
 ) -> None:
-    from lxml import etree
-
     tags = ("{*}row", "{*}mergeCell")
     number = 0
     for _, element in etree.iterparse(BytesIO(data), tag=tags, resolve_entities=False, no_network=True):
@@ -234,8 +226,7 @@ def _read_sheet(
             if len(places) == 2 and places[0] and places[1]:
                 sheet.merge(places[0], places[1])
             continue
-        written = element.get("r", "")
-        number = int(written) if written.isdecimal() and len(written) < 8 else number + 1
+        number = number_in(element.get("r"), number + 1)
         column = 0
         for cell in element.iterchildren("{*}c"):
             place = _place(cell.get("r", ""))
@@ -248,7 +239,7 @@ def _read_sheet(
             del element.getparent()[0]
 
 
-def _cell_text(cell: "etree._Element", strings: list[str], formats: list[str], *, is_1904: bool) -> str:
+def _cell_text(cell: Element, strings: list[str], formats: list[str], *, is_1904: bool) -> str:
     kind, value = cell.get("t", "n"), cell.findtext("{*}v") or ""
     if kind == "inlineStr":
         return _text(cell)
@@ -307,7 +298,7 @@ def read_ods(stream: ByteStream) -> Iterator[Row]:
     yield from _with_losses(rows, losses)
 
 
-def _ods_sheet(table: "etree._Element") -> _Sheet:
+def _ods_sheet(table: Element) -> _Sheet:
     sheet, number = _Sheet(storable(" ".join(table.get(f"{_TABLE}name", "").split()))), 0
     merged: list[tuple[_Place, _Place]] = []
     for row in table.iter(f"{_TABLE}table-row"):
@@ -333,6 +324,5 @@ def _ods_sheet(table: "etree._Element") -> _Sheet:
     return sheet
 
 
-def _count(element: "etree._Element", name: str) -> int:
-    written = element.get(f"{_TABLE}{name}", "")
-    return max(1, int(written)) if written.isdecimal() and len(written) < 8 else 1
+def _count(element: Element, name: str) -> int:
+    return max(1, number_in(element.get(f"{_TABLE}{name}"), 1))

@@ -4,15 +4,15 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from itertools import chain
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+from lxml.etree import _Element as Element
 
 from mbc_engine.text.decoding import ByteStream
-from mbc_engine.text.document import Content, TextBuilder, counted, damage_is_unreadable, table_lines, tidy
+from mbc_engine.text.document import Content, TextBuilder, damage_is_unreadable, tidy
 from mbc_engine.text.formats.archives import Archive, local_name, read_archive
 from mbc_engine.text.formats.equations import MATH, equation
-
-if TYPE_CHECKING:
-    from lxml.etree import _Element as Element
+from mbc_engine.text.tables import table_lines
 
 _A: Final = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
 _P: Final = "{http://schemas.openxmlformats.org/presentationml/2006/main}"
@@ -33,12 +33,10 @@ def read_pptx(stream: ByteStream) -> Iterator[Content]:
         for number, slide in enumerate(slides, 1):
             presentation.add(slide, number)
         presentation.losses["macro"] = sum(name.endswith("vbaProject.bin") for name in archive.names)
-        text, sections = presentation.builder.finish()
         title, date = archive.properties
-    losses = counted(presentation.losses)
     # What programs write if nobody gives a title.
     title = "" if title == "PowerPoint Presentation" else title
-    yield Content(text, data, date, title=title, sections=sections, losses=losses)
+    yield presentation.builder.content(data, date, title=title, losses=presentation.losses)
 
 
 class _Presentation:
@@ -71,7 +69,8 @@ class _Presentation:
             if link.target not in self._archive.names:
                 continue
             if link.kind in ("diagramData", "chart"):
-                self._figure(link.kind, link.target)
+                root = self._archive.xml(link.target)
+                self.builder.add_lines(chart_lines(root) if link.kind == "chart" else _paragraphs(root))
             elif link.kind in ("image", "video", "audio", "media"):
                 self.losses["picture" if link.kind == "image" else "recording"] += 1
             elif link.kind in ("oleObject", "package"):
@@ -79,7 +78,7 @@ class _Presentation:
             elif link.kind == "comments":
                 self._comments(link.target)
 
-    def _shape(self, shape: "Element") -> None:
+    def _shape(self, shape: Element) -> None:
         for table in shape.iter(f"{_A}tbl"):
             self.builder.add_lines(table_lines(_rows(table)))
         texts = _paragraphs(shape)
@@ -91,10 +90,6 @@ class _Presentation:
             if shape.tag == f"{_P}pic" and (text := described.get("descr", "").strip()):
                 self.builder.add(f"[{' '.join(text.split())}]")
 
-    def _figure(self, kind: str, name: str) -> None:
-        root = self._archive.xml(name)
-        self.builder.add_lines(chart_lines(root) if kind == "chart" else _paragraphs(root))
-
     def _comments(self, name: str) -> None:
         for comment in self._archive.xml(name):
             author = self._authors.get(comment.get("authorId", ""), "")
@@ -102,7 +97,7 @@ class _Presentation:
             self.builder.add_note("Comment", author, " ".join(texts))
 
 
-def chart_lines(root: "Element") -> list[str]:
+def chart_lines(root: Element) -> list[str]:
     """The title of a chart, and a line per category with its values."""
     space = f"{{{root.nsmap.get(root.prefix, '')}}}"
     title = root.find(f"{space}chart/{space}title")
@@ -122,7 +117,7 @@ def chart_lines(root: "Element") -> list[str]:
     return [line for line in (*lines, *table_lines(rows, 1)) if line]
 
 
-def _shapes(root: "Element") -> "Iterator[Element]":
+def _shapes(root: Element) -> Iterator[Element]:
     """The shapes of a slide in order, also those in groups; of several versions of one, the first."""
     for element in root:
         name = local_name(element)
@@ -134,13 +129,13 @@ def _shapes(root: "Element") -> "Iterator[Element]":
             yield from _shapes(element)
 
 
-def _placeholder(shape: "Element") -> str:
+def _placeholder(shape: Element) -> str:
     """What a shape is on its slide, as "title"; "" if it is no placeholder."""
     placeholder = shape.find(f"{_P}nvSpPr/{_P}nvPr/{_P}ph")
     return placeholder.get("type", "body") if placeholder is not None else ""
 
 
-def _paragraphs(shape: "Element") -> list[str]:
+def _paragraphs(shape: Element) -> list[str]:
     """The texts of the paragraphs outside tables."""
     texts = (
         _text(paragraph)
@@ -150,7 +145,7 @@ def _paragraphs(shape: "Element") -> list[str]:
     return [text for text in texts if text]
 
 
-def _text(paragraph: "Element") -> str:
+def _text(paragraph: Element) -> str:
     pieces = []
     for element in paragraph.iter(f"{_A}t", f"{_A}br", f"{_A}tab", f"{MATH}oMath"):
         if element.tag == f"{MATH}oMath":
@@ -160,7 +155,7 @@ def _text(paragraph: "Element") -> str:
     return tidy("".join(pieces).replace("\v", "\n"))
 
 
-def _rows(table: "Element") -> list[list[str]]:
+def _rows(table: Element) -> list[list[str]]:
     rows: list[list[str]] = []
     for row in table.findall(f"{_A}tr"):
         written: list[str] = []

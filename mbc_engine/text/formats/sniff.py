@@ -14,25 +14,16 @@ _ZIP: Final = (b"PK\3\4", b"PK\5\6")
 _OLE: Final = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 
 # What a file that cannot be read is, by its first bytes. Only files that are no text are compared.
-_KINDS: Final = tuple(
-    (kind, re.compile(pattern, re.DOTALL))
-    for kind, pattern in (
-        (
-            "a picture",
-            rb"\x89PNG|\xff\xd8\xff|GIF8|BM|II\*\0|MM\0\*|RIFF....WEBP|....ftyp(?:hei|avi|mif)|8BPS|\0\0[\x01\x02]\0",
-        ),
-        ("a sound", rb"ID3|\xff[\xe2-\xfb]|OggS|fLaC|RIFF....WAVE|MThd|FORM....AIF|....ftypM4A|#!AMR"),
-        ("a video", rb"....(?:ftyp|moov|mdat)|\x1aE\xdf\xa3|RIFF....AVI|FLV\x01|\0\0\x01[\xb3\xba]"),
-        (
-            "an archive",
-            rb"7z\xbc\xaf|Rar!|BZh|\x28\xb5\x2f\xfd|\x1f\x8b|\xfd7zXZ|\x04\x22\x4d\x18|MSCF|.{257}ustar|!<arch>",
-        ),
-        ("a program", rb"\x7fELF|MZ|\xfe\xed\xfa[\xce\xcf]|[\xce\xcf]\xfa\xed\xfe|\xca\xfe\xba\xbe|\0asm|dex\n"),
-        ("a database", rb"SQLite format 3|.{4}Standard (?:Jet|ACE) DB"),
-        ("a font", rb"\0\x01\0\0\0|OTTO|wOF[F2]|ttcf"),
-        ("a table of numbers", rb"PAR1|\x89HDF|\x93NUMPY|ARROW1|CDF[\x01\x02]"),
-    )
-)
+_KINDS: Final = {
+    "a picture": rb"\x89PNG|\xff\xd8\xff|GIF8|BM|II\*\0|MM\0\*|RIFF....WEBP|....ftyp(?:hei|avi|mif)|8BPS|\0\0[\x01\x02]\0",
+    "a sound": rb"ID3|\xff[\xe2-\xfb]|OggS|fLaC|RIFF....WAVE|MThd|FORM....AIF|....ftypM4A|#!AMR",
+    "a video": rb"....(?:ftyp|moov|mdat)|\x1aE\xdf\xa3|RIFF....AVI|FLV\x01|\0\0\x01[\xb3\xba]",
+    "an archive": rb"7z\xbc\xaf|Rar!|BZh|\x28\xb5\x2f\xfd|\x1f\x8b|\xfd7zXZ|\x04\x22\x4d\x18|MSCF|.{257}ustar|!<arch>",
+    "a program": rb"\x7fELF|MZ|\xfe\xed\xfa[\xce\xcf]|[\xce\xcf]\xfa\xed\xfe|\xca\xfe\xba\xbe|\0asm|dex\n",
+    "a database": rb"SQLite format 3|.{4}Standard (?:Jet|ACE) DB",
+    "a font": rb"\0\x01\0\0\0|OTTO|wOF[F2]|ttcf",
+    "a table of numbers": rb"PAR1|\x89HDF|\x93NUMPY|ARROW1|CDF[\x01\x02]",
+}
 
 # The suffix of the format that each kind of document is read as, by what its declared type or root holds.
 _OFFICE: Final = (
@@ -48,14 +39,14 @@ _PACKAGES: Final = (
     (b"application/vnd.oasis.opendocument.presentation", ".odp"),
 )
 # The names of streams in old Office files.
-_STREAMS: Final = (
-    ("EncryptedPackage", ""),
-    ("__properties_version1.0", ".msg"),
-    ("WordDocument", ".doc"),
-    ("PowerPoint Document", ".ppt"),
-    ("Workbook", ".xls"),
-    ("Book", ".xls"),
-)
+_STREAMS: Final = {
+    "EncryptedPackage": "",
+    "__properties_version1.0": ".msg",
+    "WordDocument": ".doc",
+    "PowerPoint Document": ".ppt",
+    "Workbook": ".xls",
+    "Book": ".xls",
+}
 _INSTEAD: Final = {
     ".doc": "is an old Word file; save it as .docx",
     ".ppt": "is an old PowerPoint file; save it as .pptx",
@@ -86,8 +77,7 @@ _OPENINGS: Final = (
 
 def is_known(name: str) -> bool:
     """Whether a file's name alone says that it may be read."""
-    suffix, _ = split_suffixes(name)
-    return suffix in SUFFIXES
+    return split_suffixes(name)[0] in SUFFIXES
 
 
 def identify(file: io.BufferedReader, name: str) -> tuple[Format, str]:
@@ -123,14 +113,13 @@ def _format(suffix: str, head: bytes, file: BinaryIO | None) -> Format:
     if not head:
         return named or TEXT
     if suffix_by_mark := _marked(head, file):
-        if format := SUFFIXES.get(suffix_by_mark):
-            return format
-        reason = f"is a {suffix_by_mark} file, a format that is not supported"
-        raise UnreadableFile(_INSTEAD.get(suffix_by_mark, reason))
+        if suffix_by_mark in _INSTEAD:
+            raise UnreadableFile(_INSTEAD[suffix_by_mark])
+        return SUFFIXES[suffix_by_mark]
     text = _as_text(head)
     if text is None or b"\0" in head or not head[:1].isascii():
-        for kind, pattern in _KINDS:
-            if pattern.match(head):
+        for kind, pattern in _KINDS.items():
+            if re.match(pattern, head, re.DOTALL):
                 raise UnreadableFile(f"is {kind}")
     if text is None:
         if named is None:
@@ -182,7 +171,7 @@ def _ole(file: BinaryIO | None) -> str:
         sector = 1 << min(int.from_bytes(header[30:32], "little"), 12)
         file.seek((int.from_bytes(header[48:52], "little") + 1) * sector)
         directory = file.read(1 << 16)
-    for stream, suffix in _STREAMS:
+    for stream, suffix in _STREAMS.items():
         if stream.encode("utf-16-le") in directory:
             if not suffix:
                 raise UnreadableFile("is password-protected")
@@ -217,12 +206,10 @@ def _of_text(text: str, suffix: str, named: Format | None) -> Format:
     if suffix in (".xls", ".xlsx", ".xlsm", ".ods") and not _HTML.match(text):
         return SUFFIXES[".csv"]
     for pattern, other in _OPENINGS:
-        if pattern.match(text) and other in SUFFIXES:
+        if pattern.match(text):
             return SUFFIXES[other]
     headers, position = set(), 0
     while match := _HEADER.match(text, position):
         headers.add(match[1].lower())
         position = match.end()
-    if len(headers & _MAIL_HEADERS) > 2 and ".eml" in SUFFIXES:
-        return SUFFIXES[".eml"]
-    return TEXT
+    return SUFFIXES[".eml"] if len(headers & _MAIL_HEADERS) > 2 else TEXT

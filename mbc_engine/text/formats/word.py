@@ -8,23 +8,15 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Any, NamedTuple
+
+from lxml.etree import _Element as Element
 
 from mbc_engine.text.decoding import ByteStream
-from mbc_engine.text.document import (
-    Content,
-    TextBuilder,
-    UnreadableFile,
-    counted,
-    damage_is_unreadable,
-    table_lines,
-    tidy,
-)
+from mbc_engine.text.document import Content, TextBuilder, UnreadableFile, damage_is_unreadable, number_in, tidy
 from mbc_engine.text.formats.archives import Archive, local_name, read_archive
 from mbc_engine.text.formats.equations import MATH, equation
-
-if TYPE_CHECKING:
-    from lxml.etree import _Element as Element
+from mbc_engine.text.tables import table_lines
 
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
@@ -49,13 +41,11 @@ def read_docx(stream: ByteStream) -> Iterator[Content]:
         data, archive = read_archive(stream)
         main = next(archive.linked("", "officeDocument"), "word/document.xml")
         document = _Word(archive, main)
-        text, sections = document.builder.finish()
         title, date = archive.properties
-    yield Content(text, data, date, title=title or document.title, sections=sections, losses=counted(document.losses))
+    yield document.builder.content(data, date, title=title or document.title, losses=document.losses)
 
 
-@dataclass
-class _Style:
+class _Style(NamedTuple):
     name: str = ""
     level: int | None = None  # of a heading, from 1
     numbering: tuple[str, int] = ("", 0)  # the list that its paragraphs belong to, and their level in it
@@ -67,7 +57,7 @@ class _Paragraph:
     """What is met while the text of a paragraph is read."""
 
     # Notes, comments and boxes: what each is, "" for a box, and its author.
-    after: list[tuple[str, str, "Element"]] = field(default_factory=list)
+    after: list[tuple[str, str, Element]] = field(default_factory=list)
     fields: list[str] = field(default_factory=list)  # the codes of the fields around, the innermost last
 
 
@@ -93,7 +83,7 @@ class _Word:
         body = archive.xml(main).find(f"{_W}body")
         if body is None:
             raise UnreadableFile("is damaged: it has no body")
-        self._blocks(body, self.builder, is_body=True)
+        self._blocks(body, self.builder)
         self.builder.heading(1, "")
         for text in footers:
             self.builder.add(text)
@@ -103,25 +93,25 @@ class _Word:
         """The headers or footers, each once, though every part of a document may have its own."""
         return list(dict.fromkeys(self._within(archive.xml(name)) for name in archive.linked(main, kind)))
 
-    def _within(self, container: "Element") -> str:
-        builder = TextBuilder()
-        self._blocks(container, builder, gap="\n")
-        return builder.finish()[0]
+    def _within(self, container: Element) -> str:
+        builder = TextBuilder("\n")
+        self._blocks(container, builder)
+        return builder.text()
 
-    def _blocks(self, container: "Element", builder: TextBuilder, gap: str = "\n\n", *, is_body: bool = False) -> None:
+    def _blocks(self, container: Element, builder: TextBuilder) -> None:
         """The paragraphs and tables in a container, in order."""
         for element in _accepted(container):
             tag = element.tag
             if tag == f"{_W}p":
-                self._paragraph(element, builder, gap, is_body=is_body)
+                self._paragraph(element, builder)
             elif tag == f"{_W}tbl":
-                self._table(element, builder, gap, is_body=is_body)
+                self._table(element, builder)
             elif tag == f"{_W}altChunk":
                 self.losses["embedded document"] += 1
             elif tag != f"{_W}sectPr":
-                self._blocks(element, builder, gap, is_body=is_body)
+                self._blocks(element, builder)
 
-    def _paragraph(self, element: "Element", builder: TextBuilder, gap: str, *, is_body: bool) -> None:
+    def _paragraph(self, element: Element, builder: TextBuilder) -> None:
         properties = element.find(f"{_W}pPr")
         style = self._styles[_value(properties, "pStyle")]
         if _CONTENTS.fullmatch(style.name):  # repeats the headings
@@ -133,11 +123,10 @@ class _Word:
             self._carried = f"{text} " if text else ""
             text = ""
         label = self._numbering.label(properties, style) if text else ""
-        if label and self._in_list:
-            gap = "\n"
+        gap = "\n" if label and self._in_list else None
         self._in_list, text = bool(label), label + text
-        level = _outline(properties, style)
-        if level and is_body and text:
+        level = _heading_level("", _value(properties, "outlineLvl")) or style.level
+        if level and text and builder is self.builder:
             builder.heading(level, text)
         else:
             builder.add(text, gap)
@@ -150,7 +139,7 @@ class _Word:
             else:
                 builder.add(self._within(part), gap)
 
-    def _texts(self, element: "Element", met: _Paragraph) -> Iterator[str]:  # noqa: C901, PLR0912 - a case per element
+    def _texts(self, element: Element, met: _Paragraph) -> Iterator[str]:  # noqa: C901, PLR0912 - a case per element
         """The text inside a paragraph or a part of it."""
         for child in _accepted(element):
             match name := str(child.tag).removeprefix(_W):
@@ -180,7 +169,7 @@ class _Word:
                         yield self._drawing(child)
                     yield from self._texts(child, met)
 
-    def _is_hidden(self, run: "Element") -> bool:
+    def _is_hidden(self, run: Element) -> bool:
         properties = run.find(f"{_W}rPr")
         if properties is None:
             return False
@@ -189,12 +178,12 @@ class _Word:
         mark = properties.find(f"{_W}vanish")
         return self._styles[_value(properties, "rStyle")].is_hidden if mark is None else _is_on(mark)
 
-    def _note(self, kind: str, reference: "Element", met: _Paragraph) -> None:
+    def _note(self, kind: str, reference: Element, met: _Paragraph) -> None:
         note = self._notes.get((kind, reference.get(f"{_W}id")))
         if note is not None:
             met.after.append((kind.capitalize(), note.get(f"{_W}author", ""), note))
 
-    def _drawing(self, drawing: "Element") -> str:
+    def _drawing(self, drawing: Element) -> str:
         """Count what a drawing shows; its description, if somebody wrote one."""
         described = ""
         for element in drawing.iter():
@@ -209,40 +198,39 @@ class _Word:
                 described = element.get("descr") or ""
         return f" [{' '.join(described.split())}] " if described.strip() else ""
 
-    def _table(self, table: "Element", builder: TextBuilder, gap: str, *, is_body: bool) -> None:
+    def _table(self, table: Element, builder: TextBuilder) -> None:
         rows = [row for row in _rows(table, "tr") if row.find(f"{_W}trPr/{_W}del") is None]
         cells = [[cell for cell in _rows(row, "tc") if cell.find(f"{_W}tcPr/{_W}cellDel") is None] for row in rows]
         if max(map(len, cells), default=0) < 2:  # only a frame around its text
             for row in cells:
                 for cell in row:
-                    self._blocks(cell, builder, gap, is_body=is_body)
+                    self._blocks(cell, builder)
             return
-        caption, written = self._caption, list[list[str]]()
+        caption, written = self._caption if builder is self.builder else "", list[list[str]]()
         for row in cells:
             written.append(self._cells(row, written[-1] if written else []))
-        marks = [row.find(f"{_W}trPr/{_W}tblHeader") for row in rows]
-        num_headers = next((number for number, mark in enumerate(marks) if mark is None or not _is_on(mark)), 0)
-        if is_body and caption:
+        marks = (row.find(f"{_W}trPr/{_W}tblHeader") for row in rows)
+        num_headers = next((number for number, mark in enumerate(marks) if not _is_on(mark)), 0)
+        if caption:
             builder.begin(caption)
-        builder.add_lines(table_lines(written, num_headers or None), gap)
-        if is_body and caption:
+        builder.add_lines(table_lines(written, num_headers or None))
+        if caption:
             builder.begin()
 
-    def _cells(self, row: "Iterable[Element]", above: list[str]) -> list[str]:
+    def _cells(self, row: Iterable[Element], above: list[str]) -> list[str]:
         """The texts of a row's cells, each in all columns and rows that it spans."""
         written: list[str] = []
         for cell in row:
-            properties = cell.find(f"{_W}tcPr")
-            merged = properties.find(f"{_W}vMerge") if properties is not None else None
+            merged = cell.find(f"{_W}tcPr/{_W}vMerge")
             if merged is not None and merged.get(f"{_W}val") != "restart":
                 text = above[len(written)] if len(written) < len(above) else ""
             else:
                 text = self._within(cell)
-            written += [text] * min(_number(_value(properties, "gridSpan"), 1), 100)
+            written += [text] * min(number_in(_value(cell, "tcPr", "gridSpan"), 1), 100)
         return written
 
 
-def _is_on_paper(run: "Element") -> bool:
+def _is_on_paper(run: Element) -> bool:
     """Whether nothing behind a run may have a colour: it is in no table or box, and has no shading."""
     coloured = ("rPr/{W}shd", "rPr/{W}highlight", "pPr/{W}shd", "background")
     return not any(
@@ -252,17 +240,16 @@ def _is_on_paper(run: "Element") -> bool:
     )
 
 
-def _text(element: "Element", met: _Paragraph) -> str:
+def _text(element: Element, met: _Paragraph) -> str:
     is_of_page = any(code.split()[:1] in _PAGE_CODES for code in met.fields)
     if is_of_page or not element.text:
         return ""
     run = element.getparent()
     marks = [] if run is None else [run.find(f"{_W}rPr/{_W}{name}") for name in ("strike", "dstrike")]
-    is_struck = any(mark is not None and _is_on(mark) for mark in marks)
-    return f"~~{element.text}~~" if is_struck else element.text
+    return f"~~{element.text}~~" if any(map(_is_on, marks)) else element.text
 
 
-def _field(mark: "Element", met: _Paragraph) -> str:
+def _field(mark: Element, met: _Paragraph) -> str:
     """Note that a field begins or ends; a box to be ticked is a sign."""
     kind = mark.get(f"{_W}fldCharType")
     if kind == "end" and met.fields:
@@ -275,10 +262,10 @@ def _field(mark: "Element", met: _Paragraph) -> str:
         return ""
     ticked = box.find(f"{_W}checked")
     ticked = box.find(f"{_W}default") if ticked is None else ticked
-    return "☒ " if ticked is not None and _is_on(ticked) else "☐ "
+    return "☒ " if _is_on(ticked) else "☐ "
 
 
-def _accepted(container: "Element") -> "Iterator[Element]":
+def _accepted(container: Element) -> Iterator[Element]:
     """The children, without what a control shows before it is filled in; the first of several versions of one."""
     for child in container:
         if child.tag == f"{_MC}AlternateContent":
@@ -291,7 +278,7 @@ def _accepted(container: "Element") -> "Iterator[Element]":
             yield child
 
 
-def _rows(container: "Element", name: str) -> "Iterator[Element]":
+def _rows(container: Element, name: str) -> Iterator[Element]:
     """The rows of a table or the cells of a row, also those in controls."""
     for child in _accepted(container):
         if child.tag == f"{_W}{name}":
@@ -303,17 +290,17 @@ def _rows(container: "Element", name: str) -> "Iterator[Element]":
 class _Numbering:
     """Counts the paragraphs of numbered lists."""
 
-    def __init__(self, roots: "Iterable[Element]") -> None:
+    def __init__(self, roots: Iterable[Element]) -> None:
         self._levels: dict[str, dict[int, tuple[str, str, int]]] = {}  # format, label and start of each level of a list
         self._lists: dict[str, str] = {}  # the abstract list that a list is one of; these count together
         self._counts: defaultdict[str, dict[int, int]] = defaultdict(dict)
         for root in roots:
             abstract = {
                 definition.get(f"{_W}abstractNumId"): {
-                    _number(level.get(f"{_W}ilvl"), 0): (
+                    number_in(level.get(f"{_W}ilvl"), 0): (
                         _value(level, "numFmt"),
                         _value(level, "lvlText"),
-                        _number(_value(level, "start"), 1),
+                        number_in(_value(level, "start"), 1),
                     )
                     for level in definition.findall(f"{_W}lvl")
                 }
@@ -324,18 +311,18 @@ class _Numbering:
                 levels = dict(abstract.get(of, {}))
                 self._lists[name] = of
                 for override in numbering.findall(f"{_W}lvlOverride"):
-                    number = _number(override.get(f"{_W}ilvl"), 0)
+                    number = number_in(override.get(f"{_W}ilvl"), 0)
                     format, label, start = levels.get(number, ("decimal", f"%{number + 1}.", 1))
-                    levels[number] = format, label, _number(_value(override, "startOverride"), start)
+                    levels[number] = format, label, number_in(_value(override, "startOverride"), start)
                     self._lists[name] = f"own {name}"
                 self._levels[name] = levels
 
-    def label(self, properties: "Element | None", style: _Style) -> str:
+    def label(self, properties: Element | None, style: _Style) -> str:
         """The number or sign in front of the next paragraph, with a space; "" if it is in no list."""
         written = properties.find(f"{_W}numPr") if properties is not None else None
         name, level = style.numbering
         if written is not None:
-            name, level = _value(written, "numId") or name, _number(_value(written, "ilvl"), level)
+            name, level = _value(written, "numId") or name, number_in(_value(written, "ilvl"), level)
         levels = self._levels.get(name, {})
         if level not in levels:
             return ""
@@ -372,54 +359,43 @@ def _written_number(number: int, format: str) -> str:
     return letter.upper() if format.startswith("upper") else letter
 
 
-def _styles(roots: "Iterable[Element]") -> defaultdict[str, _Style]:
+def _styles(roots: Iterable[Element]) -> defaultdict[str, _Style]:
     """The styles by id, each with what it has from those it is based on."""
     written = {style.get(f"{_W}styleId") or "": style for root in roots for style in root.findall(f"{_W}style")}
     styles: defaultdict[str, _Style] = defaultdict(_Style)
     for id, element in written.items():
-        style = styles[id] = _Style(_value(element, "name").lower())
-        based, depth = element, 0
-        level, numbering, hidden = None, None, None
-        while based is not None and depth < _DEEPEST_STYLE:
-            properties = based.find(f"{_W}pPr")
-            if level is None:
-                level = _heading_level(_value(based, "name").lower(), _value(properties, "outlineLvl"))
-            if numbering is None and properties is not None:
-                numbering = properties.find(f"{_W}numPr")
-            if hidden is None:
-                hidden = based.find(f"{_W}rPr/{_W}vanish")
-            based, depth = written.get(_value(based, "basedOn")), depth + 1
-        style.level = level
-        style.is_hidden = hidden is not None and _is_on(hidden)
-        if numbering is not None:
-            style.numbering = _value(numbering, "numId"), _number(_value(numbering, "ilvl"), 0)
+        chain, based = list[Element](), element
+        while based is not None and len(chain) < _DEEPEST_STYLE:
+            chain.append(based)
+            based = written.get(_value(based, "basedOn"))
+        level = _first(_heading_level(_value(one, "name").lower(), _value(one, "pPr", "outlineLvl")) for one in chain)
+        numbering = _first(one.find(f"{_W}pPr/{_W}numPr") for one in chain)
+        hidden = _first(one.find(f"{_W}rPr/{_W}vanish") for one in chain)
+        own = _value(numbering, "numId"), number_in(_value(numbering, "ilvl"), 0)
+        styles[id] = _Style(_value(element, "name").lower(), level, own, _is_on(hidden))
     return styles
 
 
-def _outline(properties: "Element | None", style: _Style) -> int | None:
-    return _heading_level("", _value(properties, "outlineLvl")) or style.level
+def _first(items: Iterable[Any]) -> Any:
+    return next((item for item in items if item is not None), None)
 
 
 def _heading_level(style: str, outline: str) -> int | None:
     if match := _HEADING.fullmatch(style):
         return int(match[1])
-    level = _number(outline, 9) + 1
+    level = number_in(outline, 9) + 1
     return level if level <= 9 else None
 
 
-def _roots(archive: Archive, main: str, kind: str) -> "Iterator[Element]":
+def _roots(archive: Archive, main: str, kind: str) -> Iterator[Element]:
     return (archive.xml(name) for name in archive.linked(main, kind))
 
 
-def _value(element: "Element | None", name: str) -> str:
+def _value(element: Element | None, *path: str) -> str:
     """The value of a property, "" if it is not there."""
-    inner = element.find(f"{_W}{name}") if element is not None else None
+    inner = element.find("/".join(f"{_W}{name}" for name in path)) if element is not None else None
     return (inner.get(f"{_W}val") or "") if inner is not None else ""
 
 
-def _number(written: str | None, otherwise: int) -> int:
-    return int(written) if written and written.isdecimal() and len(written) < 9 else otherwise
-
-
-def _is_on(mark: "Element") -> bool:
-    return mark.get(f"{_W}val", "1") not in ("0", "false", "off")
+def _is_on(mark: Element | None) -> bool:
+    return mark is not None and mark.get(f"{_W}val", "1") not in ("0", "false", "off")
