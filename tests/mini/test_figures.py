@@ -49,6 +49,10 @@ KIT = (
     "Player: Lu; Shirt no: 3; Shirt size: M; Shorts size: S; Price: 26.50",
     "Player: Ann; Shirt no: 4; Shirt size: S; Shorts size: S; Price: 26.50",
 )
+SOIL = (
+    "LabNo: NL1; SampleID: SO-01; OrganicMatter_pct: 18.0",
+    "LabNo: NL2; SampleID: SO-02; OrganicMatter_pct: 20.8",
+)
 WITH_TOTAL = ("Item: rope; Cost: 4", "Item: lamp; Cost: 5", "Item: Total; Cost: 9")
 
 
@@ -82,7 +86,12 @@ WITH_TOTAL = ("Item: rope; Cost: 4", "Item: lamp; Cost: 5", "Item: Total; Cost: 
         (SALES[:1] + SALES[2:], "What was our best day in April?", None, []),  # or in January, on the fourth
         (PAYMENTS, "total wages paid out in april?", "1772.10", [2, 3]),
         (PAYMENTS, "how much have we spent on wages", "1772.10", [2, 3]),
-        (PAYMENTS, "how much have we spent on wages since april", None, []),  # not only in April
+        (PAYMENTS, "how much have we spent on wages before may", None, []),  # nor only in May
+        (PAYMENTS, "how much have we spent on wages since april", "1772.10", [2, 3]),
+        (SALES, "How many customers did we have since May 2025?", None, []),  # one row is no total
+        (SALES, "what did we take in all since 19 April 2025", "£2091.70", [1, 2]),
+        (SOIL, "Which soil sample has the most organic matter?", "SO-02", [1]),
+        (SOIL, "how deep is the sample", None, []),
         (KIT, "How many players have shirt size S?", "2", [0, 2]),
         (KIT, "how many size S shirts are there", None, []),  # numbers of shirts are no quantities
         (SUBSCRIPTIONS, "how many names havent paid anything yet this year", "2", [1, 2]),
@@ -107,7 +116,7 @@ WITH_TOTAL = ("Item: rope; Cost: 4", "Item: lamp; Cost: 5", "Item: Total; Cost: 
     ],
 )
 def test_figures(table: tuple[str, ...], question: str, answer: str | None, rows: list[int]) -> None:
-    passages = [Passage(text, "log.csv", at) for at, text in enumerate(table)]
+    passages = [Passage(text, "soil log.csv", at) for at, text in enumerate(table)]
     reply = worked_out(question, passages)
     assert (reply and reply.text, [item.passage for item in reply.items] if reply else []) == (answer, rows)
     assert reply is None or reply.is_certain

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Collection, Mapping, Sequence
 from decimal import Decimal
+from itertools import chain
 from typing import Final, Literal, NamedTuple
 
 from mbc_engine.bank.words import stems_of
@@ -25,8 +26,8 @@ _OPERATIONS: Final[Sequence[tuple[Operation, str]]] = (
         "most",
         r"\b(?:highest|most|largest|biggest|greatest|maximum|peak|longest|tallest|heaviest|dearest|best|busiest)\b",
     ),
-    ("total", r"\b(?:total|sum of|all ?together|in all)\b"),
-    ("total", r"^how much (?:money )?(?:did|do|have|has) [\w' ]{1,30}? (?:spend|spent|earn|earned)\b"),
+    ("total", r"\b(?:total|sum of|al(?:l )?together|in all)\b"),
+    ("total", r"^(?:how much|what) (?:money )?(?:did|do|have|has) [\w' ]{1,30}? (?:spend|spent|earn|earned)\b"),
     ("count", r"^how many\b"),
 )
 _OF_EXPENSES: Final = re.compile(
@@ -42,7 +43,7 @@ _IMPLIED: Final = (
     (_OF_INCOME, stems_of("in credit income takings sales revenue turnover received total")),
     (re.compile(r"\b(?:cheapest|(?:most|least) expensive|dearest|money|prices?)\b", re.IGNORECASE), _MONEY),
     (_OF_EXPENSES, _MONEY),
-    (_OF_INCOME, _MONEY),
+    (_OF_INCOME, stems_of("amount sum value eur euro usd gbp chf dollar pound betrag")),
     (
         re.compile(r"\b(?:busiest|quietest)\b", re.IGNORECASE),
         stems_of("customers visitors guests people visits orders"),
@@ -57,7 +58,7 @@ _ASKING: Final = stems_of(
     "average mean total sum altogether all lowest least smallest minimum cheapest shortest fewest lightest highest most "
     "largest biggest greatest maximum peak longest tallest heaviest dearest expensive spend spent earn earned cost money "
     "bill payment expense amount figure number value much many high low far use used pay paid take took takings together "
-    "per best worst busiest quietest anything yet already still far havent hasnt didnt dont"
+    "per best worst busiest quietest anything yet already still far since havent hasnt didnt dont"
 )
 _TOTALS: Final = stems_of("total subtotal sum average mean all")  # which a row may be of
 # A number with what stands before and after it.
@@ -76,7 +77,7 @@ _QUANTITIES: Final = stems_of("quantity qty amount count sold pieces units stock
 _MOST_SHOWN: Final = 10
 _TIMES: Final = stems_of("year month day date week")
 _NOW: Final = re.compile(r" (?:this|in the current) (?:year|season)\b| so far\b", re.IGNORECASE)
-_RANGE: Final = re.compile(r"\b(?:since|from|until|till|before|after|between)\b", re.IGNORECASE)
+_RELATION: Final = re.compile(r"\b(?:since|from|until|till|before|after|between)\b", re.IGNORECASE)
 # Columns of numbers that are only names, as of members.
 _NAMES: Final = stems_of("no nr id number code ref reference phone telephone mobile zip postcode year")
 _MONTHS: Final = stems_of(" ".join((*MONTH_NAMES, *(name[:3] for name in MONTH_NAMES))))
@@ -98,9 +99,9 @@ def worked_out(question: str, passages: Sequence[Passage]) -> Reply | None:
     operation, stems = operation_of(question), content_stems(question)
     table = _Table(passages)
     name, rows = table.column_for(question, stems), table.rows_for(question, stems)
-    if operation == "count" and (name is None or not _counted(question) & stems_of(name)):
+    if operation == "count" and (name is None or not _counted(question) & _name_stems(name)):
         return table.count(question, rows)
-    if name is None:
+    if operation is None or name is None:
         return None
     column = table.columns[name]
     figures = {number: column.values[number] for number in rows if number in column.values}
@@ -124,12 +125,12 @@ def worked_out(question: str, passages: Sequence[Passage]) -> Reply | None:
 
 def _of_rows(question: str, wanted: set[str], table: "_Table", name: str, numbers: Sequence[int], figure: str) -> Reply:
     """What a question asks of the rows with the most or least in a column: the figure, another cell, or their name."""
-    asked = [other for other in table.headers if other != name and not wanted.isdisjoint(stems_of(other))]
+    asked = [other for other in table.headers if other != name and not wanted.isdisjoint(_name_stems(other))]
     if asks_when(question) or not wanted.isdisjoint(_TIMES):
         asked = [other for other in table.headers if other in table.dated] or asked
     rows = [table.rows[number][1] for number in numbers]
     texts = [next((value for key, value in row if key in asked), name_of(row)) for row in rows]
-    if not asked and wanted & stems_of(name) and re.match(r"\W*(?:what|how)\b", question, re.IGNORECASE):
+    if not asked and wanted & _name_stems(name) and re.match(r"\W*(?:what|how)\b", question, re.IGNORECASE):
         texts, numbers = [figure], numbers[:1]
     items = tuple(table.item(text, number) for text, number in zip(texts, numbers, strict=True))
     return Reply(joined([*dict.fromkeys(texts)]), items, is_certain=True)
@@ -167,9 +168,9 @@ class _Table:
 
     def column_for(self, question: str, wanted: set[str]) -> str | None:
         """The column of figures that a question asks for, by its name, or because the question implies such a name."""
-        names = [name for name in self.columns if name not in self.dated and _NAMES.isdisjoint(stems_of(name))]
+        names = [name for name in self.columns if name not in self.dated and _NAMES.isdisjoint(_name_stems(name))]
         for stems in (wanted, *(implied for asking, implied in _IMPLIED if asking.search(question))):
-            shared = {name: len(stems & stems_of(name)) for name in names}
+            shared = {name: len(stems & _name_stems(name)) for name in names}
             best = [name for name in names if shared[name] == max(shared.values())]
             if len(best) == 1 and shared[best[0]]:
                 return best[0]
@@ -181,17 +182,17 @@ class _Table:
         if self.dated:
             wanted = wanted - _TIMES
         if period_in(question) or months_in(question):
-            if _RANGE.search(question):
-                return []
             days = next(iter(self.dated.values()), {})
-            chosen = {number for number, day in days.items() if _is_of(question, day)}
+            chosen = {number for number, day in days.items() if _is_of(question, day, {*days.values()})}
             wanted = {stem for stem in wanted if not stem.isdigit()} - _TIMES - _MONTHS
         of_figures = stems_of(" ".join(name for name in self.columns if name not in self.flags))
-        asked = [name for name in self.flags if not wanted.isdisjoint(stems_of(name) - of_figures)]
+        asked = [name for name in self.flags if not wanted.isdisjoint(_name_stems(name) - of_figures)]
         if asked:
             done = self.flags[min(asked, key=len)]
             chosen = chosen - done if _NOT.search(question) else chosen & done
-        for stem in missing(wanted - _ASKING, f"{self.said} {' '.join(self.headers)}"):
+        for stem in missing(wanted - _ASKING, f"{self.said} {' '.join(self.headers)}") - {
+            *chain(*map(_name_stems, self.headers))
+        }:
             chosen &= self._rows_with(stem, wanted)
         return sorted(chosen)
 
@@ -202,7 +203,7 @@ class _Table:
             for name, value in row:
                 if (stem.isdigit() or name not in self.columns) and not missing({stem}, value):
                     found.setdefault(name, set()).add(number)
-        asked = {name: len(wanted & stems_of(name)) for name in found}
+        asked = {name: len(wanted & _name_stems(name)) for name in found}
         return set().union(*(found[name] for name in found if asked[name] == max(asked.values())))
 
     def count(self, question: str, rows: Sequence[int]) -> Reply | None:
@@ -236,6 +237,11 @@ class _Column(NamedTuple):
         return number.replace(".", self.mark).join(unit)
 
 
+def _name_stems(name: str) -> set[str]:
+    """The stems of a column's name, also as programs write it: SampleID."""
+    return stems_of(re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name))
+
+
 def _counted(question: str) -> set[str]:
     """The stems of what a question asks how many there are of."""
     asked = re.match(r"\W*how many ([\w' -]+)", question, re.IGNORECASE)
@@ -243,10 +249,15 @@ def _counted(question: str) -> set[str]:
     return next((own for word in asked[1].split() if (own := stems_of(word) & stems)), set()) if asked else set()
 
 
-def _is_of(question: str, day: str) -> bool:
-    """Whether an ISO date is of the time that a question names."""
-    if (period := period_in(question)) is None:
-        return int(day[5:7]) in months_in(question)
+def _is_of(question: str, day: str, days: Collection[str]) -> bool:
+    """Whether one of several ISO dates is of the time that a question names, or since then if it says so."""
+    period, months = period_in(question), months_in(question)
+    if relation := _RELATION.search(question):
+        is_one_time = period is not None or (len(months) == 1 and len({other[:4] for other in days}) == 1)
+        first = period.span[0].isoformat() if period else f"{day[:5]}{min(months):02}"
+        return is_one_time and relation[0].lower() == "since" and day >= first
+    if period is None:
+        return int(day[5:7]) in months
     parts = f"{period.year:04}", *(f"{part:02}" for part in (period.month, period.day) if part)
     return day.startswith("-".join(parts))
 
