@@ -247,7 +247,9 @@ class RetrieverReader(Model):
                     text = on_one_line(answer.best.text)
                     items = two_likeliest(answer) if tentative else ()
             is_stated = answer.best and not tentative and not table_rows(answer.read_chunks[answer.best.passage].text)
-            found_in, reply = ((), None) if is_stated else work_out(question, hits, found.scope.bank, passages)
+            found_in, reply = (), None
+            if found.scope.is_whole and not is_stated:
+                found_in, reply = work_out(question, hits, found.scope.bank, passages)
             if reply is None:
                 found_in, reply = hits, self._reply(question, hits, answer, passages, is_answered=text is not None)
             if reply:

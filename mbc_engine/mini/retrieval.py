@@ -148,6 +148,11 @@ class Scope:
         if bank.is_weighted or not selection.is_everything:
             self._weighting = selection, max(bank.each(partial(_peak, selection)))
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether no document is left out or counts less for its date or path."""
+        return self._weighting is None or self._weighting[0].is_everything
+
     @cached_property
     def _sizes(self) -> list[int]:
         """How many chunks of each bank are searched."""

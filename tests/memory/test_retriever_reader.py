@@ -57,6 +57,7 @@ def test_figures_are_worked_out_from_all_rows_of_a_table(tiny, remember, tmp_pat
     assert highest.items[0].source.sentence == "day: 2024-01-08; pulse: 68"
     assert (total.text, len(total.items)) == (str(100 * sum(60 + day % 9 for day in range(1, 31))), 10)
     assert {Path(item.source.path).name for item in total.items} == {"weight.csv"}
+    assert memory.ask(["What was the highest pulse?"], selection=Selection(only=("*.csv",)))[0].confidence is not None
     monkeypatch.setattr("mbc_engine.mini.tables._MOST_ROWS", 20)
     assert memory.ask(["What was the highest pulse?"])[0].confidence is not None  # as the reader has it
 
