@@ -246,12 +246,7 @@ class RetrieverReader(Model):
                 if answer.probability >= least:
                     text = on_one_line(answer.best.text)
                     items = two_likeliest(answer) if tentative else ()
-            is_stated = answer.best and not tentative and not table_rows(answer.read_chunks[answer.best.passage].text)
-            found_in, reply = (), None
-            if found.scope.is_whole and not is_stated:
-                found_in, reply = work_out(question, hits, found.scope.bank, passages)
-            if reply is None:
-                found_in, reply = hits, self._reply(question, hits, answer, passages, is_answered=text is not None)
+            found_in, reply = self._reply(question, hits, answer, found.scope, passages, is_answered=text is not None)
             if reply:
                 is_certain = reply.is_certain and options.min_confidence is None
                 if is_certain or text is not None:
@@ -274,9 +269,29 @@ class RetrieverReader(Model):
         return drafts
 
     def _reply(
+        self,
+        question: str,
+        hits: Sequence[Hit],
+        answer: SpanAnswer,
+        scope: Scope,
+        passages: Passages,
+        *,
+        is_answered: bool,
+    ) -> tuple[Sequence[Hit], Reply | None]:
+        """The answer to a question that wants more than a span, and the chunks of which its passages are indices."""
+        is_sure = answer.probability >= self.reader_settings.confidence.sure
+        # A sentence that states a figure is believed before the rows of a table.
+        is_stated = is_sure and answer.best and not table_rows(answer.read_chunks[answer.best.passage].text)
+        if scope.is_whole and not is_stated:
+            rows, reply = work_out(question, hits, scope.bank, passages)
+            if reply:
+                return rows, reply
+        return hits, self._of_kind(question, hits, answer, passages, is_answered=is_answered)
+
+    def _of_kind(
         self, question: str, hits: Sequence[Hit], answer: SpanAnswer, passages: Passages, *, is_answered: bool
     ) -> Reply | None:
-        """The answer to a question that wants more than a span; its passages are indices of `hits`."""
+        """The answer to a question of a kind, from the best chunks."""
         kind = kind_of(question)
         if kind not in LOOKED_AT:
             return None

@@ -16,8 +16,8 @@ from mbc_engine.mini.kinds.passages import Passage, search_text
         "Which senator was angry that Houston didn't get a shuttle?|who runs nasa|What happened?",
         "keywords": "belgium panama score|taipei lantern festival mayor",
         "list": "Which boats does the club own?|Who are the members of the board?|What do I need to pack?|Who was present at the meeting?|"
-        "On which days is it closed?|List all the rules",
-        "steps": "how do i compare with git?|How do I reset the meter?|how to descale a kettle|What are the steps of cutting a quill?",
+        "On which days is it closed?|List all the rules|what does edie need to pack for the trip|What goes into the icing?",
+        "steps": "how do i compare with git?|how does a volunteer get their money back|How do I reset the meter?|how to descale a kettle|What are the steps of cutting a quill?",
         "step": "What is step 2 of starting the mill?|What is the third step of resetting it?",
         "cause": "Why was the bridge closed?|What was the reason for the delay?",
         "summary": "What happened at the mill?|Tell me about Ada|Summarise the report|What do my notes say about roofs?|"
