@@ -30,6 +30,8 @@ _ANOTHER_SECTION: Final = 3.0
 # What the text denies, or what only names or numbers what is said.
 _DENIED: Final = 5.0
 _LABEL: Final = 5.0
+# What a mail quotes, which was said before.
+_QUOTED: Final = 3.0
 # From a passage of another time or thing than the question names.
 _ANOTHER_PASSAGE: Final = 8.0
 # What does not answer "when" or "how many", or stands in a sentence about other months.
@@ -51,6 +53,8 @@ def penalties(question: str, text: str) -> Iterator[Penalty]:
         yield Penalty("first", start, end, _ANOTHER_YEAR)
     for start, end in sections_of_others(question, text):
         yield Penalty("first", start, end, _ANOTHER_SECTION)
+    for quoted in _QUOTED_LINES.finditer(text):
+        yield Penalty("first", *quoted.span(), _QUOTED)
     begins, ends = denied_edges(question, text)
     for edge in begins:
         yield Penalty("first", edge, edge + 1, _DENIED)
@@ -85,6 +89,7 @@ def _is_unrelated(question: str, known: Known, row: str) -> bool:
     return row.count("; ") > 1 and bool(said) and missing(said, f"{known.context} {row}") == said
 
 
+_QUOTED_LINES: Final = re.compile(r"^>[^\n]*\n?", re.MULTILINE)
 # What a question asks for, and what its answer has to have.
 _WANTED: Final = (
     (re.compile(r"\b(?:phone|telephone|mobile) (?:number|of)\b", re.IGNORECASE), re.compile(r"\d")),
@@ -201,6 +206,28 @@ def is_of_another(question: str, said: str, day: str | None) -> bool:
     """Whether a passage, with what is known of it, is of another time than the question, or another numbered thing."""
     period = period_in(question)
     return bool(period and is_of_another_time(period, said, day)) or is_of_another_thing(question, said)
+
+
+# Version 3, v3, rev. 3, 3rd edition
+_VERSION: Final = re.compile(
+    r"\b(?:v|ver|version|rev|revision|draft|edition)[. ]?\d|\b\d+(?:st|nd|rd|th) edition\b", re.IGNORECASE
+)
+_NUMBERS: Final = re.compile(r"\d+")
+
+
+def has_version(context: str) -> bool:
+    """Whether the name or title of a document says which version it is."""
+    return _VERSION.search(context) is not None
+
+
+def is_earlier_version(question: str, context: str, other: str) -> bool:
+    """Whether a document is an earlier version than another, by their names or titles, that the question does not name."""
+    for one, later in zip(context.split(" > "), other.split(" > "), strict=False):
+        numbers, others = (list(map(int, _NUMBERS.findall(name))) for name in (one, later))
+        is_same = _NUMBERS.sub("", one).lower() == _NUMBERS.sub("", later).lower() and _VERSION.search(one)
+        if is_same and numbers < others and not _VERSION.search(question):
+            return not set(map(str, numbers)) & set(_NUMBERS.findall(question))
+    return False
 
 
 def is_superseded(question: str, context: str) -> bool:

@@ -6,14 +6,14 @@ Of several versions of a document, or documents that say the same of several tim
 import math
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from mbc_engine.bank.words import stems_of
 from mbc_engine.config import AnswerConfidence
 from mbc_engine.mini.confidence import choose, features, probability, runner_up
-from mbc_engine.mini.penalties import is_superseded
+from mbc_engine.mini.penalties import has_version, is_earlier_version, is_superseded
 from mbc_engine.mini.span_reader import Span
 from mbc_engine.mini.words import missing
 from mbc_engine.model import DraftItem
@@ -63,9 +63,10 @@ class SpanAnswer:
 def likeliest(question: str, read: tuple[ReadChunk, ...], confidence: AnswerConfidence) -> SpanAnswer:
     """The likeliest answer to a question in the chunks that were read, and how likely it is right."""
     spans, shares = [each.span for each in read], [each.share for each in read]
-    best = _latest(question, read, choose(spans, shares))
-    if best is not None and not is_superseded(question, read[best].known.context):  # then old versions have no say
-        spans = [None if is_superseded(question, each.known.context) else each.span for each in read]
+    old = _old_versions(question, read)
+    best = _latest(question, read, choose(spans, shares), old)
+    if best is not None and best not in old:  # then old versions have no say
+        spans = [None if at in old else span for at, span in enumerate(spans)]
     span = None if best is None else spans[best]
     if best is None or span is None:
         return SpanAnswer(None, 0.0, read)
@@ -74,7 +75,17 @@ def likeliest(question: str, read: tuple[ReadChunk, ...], confidence: AnswerConf
     return SpanAnswer(replace(span, passage=best), probability(values, confidence), read)
 
 
-def _latest(question: str, read: Sequence[ReadChunk], best: int | None) -> int | None:
+def _old_versions(question: str, read: Sequence[ReadChunk]) -> set[int]:
+    """The chunks of old versions and drafts, and of which a later version was read too."""
+    contexts = [each.known.context for each in read]
+    return {
+        at
+        for at, context in enumerate(contexts)
+        if is_superseded(question, context) or any(is_earlier_version(question, context, other) for other in contexts)
+    }
+
+
+def _latest(question: str, read: Sequence[ReadChunk], best: int | None, old: Collection[int]) -> int | None:
     """The passage to believe if several answer: of no old version or draft, and of the latest time.
 
     It says what the best one does but for numbers, or has all words of the question, as the best one.
@@ -83,8 +94,8 @@ def _latest(question: str, read: Sequence[ReadChunk], best: int | None) -> int |
     if best is None or found is None:
         return best
     margins = {at: each.span.margin for at, each in enumerate(read) if each.span}
-    if is_superseded(question, read[best].known.context):
-        valid = [at for at in margins if not is_superseded(question, read[at].known.context)]
+    if best in old:
+        valid = [at for at in margins if at not in old]
         latest = max(valid, key=margins.__getitem__, default=best)
         return latest if margins[latest] > max(_LEAST_VALID, found.margin - _AS_SURE) else best
     if _YEAR.search(question):
@@ -109,7 +120,8 @@ def _latest(question: str, read: Sequence[ReadChunk], best: int | None) -> int |
 
 def may_be_outdated(question: str, answer: SpanAnswer, hits: Sequence[Hit]) -> bool:
     """Whether the answer is of an old version; or the only passage read of some year, and another one not unlikely."""
-    if answer.best is not None and is_superseded(question, answer.read_chunks[answer.best.passage].known.context):
+    context = "" if answer.best is None else answer.read_chunks[answer.best.passage].known.context
+    if is_superseded(question, context) or (has_version(context) and len(answer.read_chunks) == 1):
         return True
     is_alone = len(answer.read_chunks) == 1 < len(hits) and hits[1].share > _ANOTHER_SHARE
     return is_alone and not _YEAR.search(question) and bool(_YEAR.search(answer.read_chunks[0].known.context))

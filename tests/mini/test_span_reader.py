@@ -130,13 +130,14 @@ def test_best_span(by_word, begins, ends, none, longest, passage, expected):
     assert find(reader, [QUESTION], [[passage]]) == [Span(passage[start:end], 0, start, end, margin)]
 
 
-def test_what_is_denied_is_no_answer(by_word):
+def test_what_is_denied_or_quoted_is_no_answer(by_word):
     words = {"ada": 3.0, "hugo": 1.0}
     for text, found in (
         ("Not Ada, but Hugo.", "Hugo"),
         ("Ada has no key. Hugo met.", "Hugo"),
         ("Ada met Hugo.", "Ada"),
         ("Name: Moss; Ada: Hugo", "Hugo"),
+        ("Hugo met.\n> Ada met.", "Hugo"),
     ):
         ((span,),) = by_word.reader(words, words, longest=1).spans(["Who met?"], [[text]])
         assert span is not None
