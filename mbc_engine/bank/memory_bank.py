@@ -295,11 +295,6 @@ class MemoryBank(ReadableBank):
         with self.snapshot():
             return bool(self._blocks.find_digests(self.header.shortened([digest])))
 
-    def parts_of(self, source: str) -> set[str]:
-        """The parts of a source that the bank holds; "" is the whole of it."""
-        with self.snapshot():
-            return self._blocks.find_parts(source)
-
     def lookup(
         self, names: Collection[Name], digests: Collection[str] = (), *, with_texts: bool = False
     ) -> list[StoredDocument]:

@@ -190,6 +190,10 @@ class ReadableBank(ABC):
         """Where some chunks came from, by index."""
         return self._read_at(chunks, lambda part, block, within: part.chunks_at(block, within))
 
+    def parts_of(self, source: str) -> set[str]:
+        """The parts of a source that are held; "" is the whole of it."""
+        return set(self._each(lambda part: part.find_parts(source)))
+
     def _each(self, read: Callable[[BlockTable], Iterable[_T]]) -> Iterator[_T]:
         """What `read` yields for each part, in one snapshot."""
         with self.snapshot():

@@ -252,7 +252,7 @@ class RetrieverReader(Model):
                 if is_certain or text is not None:
                     text = reply.text
                     items = tuple(DraftItem(item.text, found_in[item.passage], item.sentence) for item in reply.items)
-                    first = next((item.hit for item in items if item.hit in hits), hits[0]) if items else first
+                    first = items[0].hit if items else first
                 if is_certain:
                     confidence, tentative = None, False
             drafts.append(

@@ -4,70 +4,75 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Final
+from itertools import chain
+from typing import Final, NamedTuple
 
 from mbc_engine.answer import Source
 from mbc_engine.bank import MemoryBank, ReadableBank, StoredChunk
 from mbc_engine.mini.kinds.figures import operation_of, worked_out
 from mbc_engine.mini.kinds.passages import Passage, Reply, table_rows
+from mbc_engine.mini.penalties import is_superseded
 from mbc_engine.ranking import Hit
 from mbc_engine.sources import Passages
 
-_LOOKED_AT: Final = 8  # of the best chunks, whose tables are tried
 _MOST_ROWS: Final = 512  # of a table, in chunks, and how far around one it is looked for
-_YEAR: Final = re.compile(r"(?<!\d)(?:19|20)\d\d(?!\d)")
 _ROW: Final = re.compile(r"(?P<sheet>.*)row (?P<number>\d+)")  # a part of a file
 
-Table = tuple[str, str]  # a file and the name of its sheet, or a document's digest
+
+class Table(NamedTuple):
+    """A sheet of a file, or a document by its digest, in a bank."""
+
+    bank: str
+    source: str
+    sheet: str
 
 
 def work_out(
     question: str, hits: Sequence[Hit], bank: ReadableBank, passages: Passages
 ) -> tuple[Sequence[Hit], Reply | None]:
-    """What is worked out from a table of which one of the best chunks is, and the chunks that the reply's passages are."""
+    """What is worked out from the only table among the best chunks that can say it, and the chunks of its rows."""
     if operation_of(question) is None:
         return (), None
 
     def sources_of(chunks: Iterable[int]) -> dict[int, Source]:
         return passages.of((), beside=[Hit(chunk, 0.0) for chunk in chunks])  # without what an LM has to decode
 
-    tried, best = set[int](), hits[:_LOOKED_AT]
-    replies: dict[str, tuple[Sequence[Hit], Reply]] = {}  # by the last year that is said of their tables
-    found = sources_of(hit.chunk for hit in best)
-    for hit in best:
-        if hit.chunk in tried or not table_rows(found[hit.chunk].passage or ""):
+    found, stored = sources_of(hit.chunk for hit in hits), bank.chunks_at([hit.chunk for hit in hits])
+    replies: list[tuple[Sequence[Hit], Reply]] = []
+    tried = set[Table]()
+    for hit, place in zip(hits, stored, strict=True):
+        table = next(of for of, _ in _places(place))
+        if table in tried or not table_rows(found[hit.chunk].passage or ""):
             continue
-        chunks = _table_around(hit.chunk, bank)
-        tried |= {*chunks}
-        sources = sources_of(chunks)
+        tried.add(table)
+        sources = sources_of(chunks := _chunks_of(table, hit.chunk, bank))
         given = [Passage.of(sources[chunk], chunk, passages.known(chunk)) for chunk in chunks]
-        if all(passage.text for passage in given) and (reply := worked_out(question, given)):
-            year = max(_YEAR.findall(f"{given[0].name} {given[0].context}"), default="")
-            replies.setdefault(year, ([replace(hit, chunk=chunk) for chunk in chunks], reply))
-    return replies[max(replies)] if replies else ((), None)
+        is_valid = bool(given) and not is_superseded(question, f"{given[0].name} {given[0].context}")
+        if is_valid and all(passage.text for passage in given) and (reply := worked_out(question, given)):
+            replies.append(([replace(hit, chunk=chunk) for chunk in chunks], reply))
+    # What several tables say, as of two years, is not known to be asked of one of them.
+    return replies[0] if len(replies) == 1 else ((), None)
 
 
-def _table_around(chunk: int, bank: ReadableBank) -> list[int]:
-    """The chunks of the table that one is of, in order, one for each row of a file; none unless all are there."""
+def _chunks_of(table: "Table", chunk: int, bank: ReadableBank) -> list[int]:
+    """The chunks of a table, found around one, in order, one for each row of a file; none unless all are there."""
     around = range(max(0, chunk - _MOST_ROWS), min(chunk + _MOST_ROWS, bank.totals().chunks))
     stored = dict(zip(around, bank.chunks_at(around), strict=True))
-    table = next(of for of, _ in _places(stored[chunk]))
     rows = sorted((number, at) for at, each in stored.items() for of, number in _places(each) if of == table)
     numbers = {number for number, _ in rows}
-    source, sheet = table
-    is_file = any(_ROW.fullmatch(origin.part) for origin in stored[chunk].document.origins)
-    named = {*map(_ROW.fullmatch, set().union(*bank.each(partial(_parts_of, source=source))))} if is_file else set()
-    expected = {int(row["number"]) for row in named if row and row["sheet"] == sheet}
-    is_whole = numbers == (expected or {*range(stored[chunk].document.chunks)})
+    if is_file := any(_ROW.fullmatch(origin.part) for origin in stored[chunk].document.origins):
+        named = map(_ROW.fullmatch, chain(*bank.each(partial(_parts_of, source=table.source))))
+        expected = {int(row["number"]) for row in named if row and row["sheet"] == table.sheet}
+    is_whole = numbers == (expected if is_file else {*range(stored[chunk].document.chunks)})
     return [at for _, at in rows] if is_whole and len(rows) == len(numbers) <= _MOST_ROWS else []
 
 
 def _places(stored: StoredChunk) -> Iterator[tuple[Table, int]]:
     """The tables that a chunk is in, and its number there: those of which it is a row, or else its document."""
     rows = [(origin.source, row) for origin in stored.document.origins if (row := _ROW.fullmatch(origin.part))]
-    yield from (((source, row["sheet"]), int(row["number"])) for source, row in rows)
+    yield from ((Table(stored.bank, source, row["sheet"]), int(row["number"])) for source, row in rows)
     if not rows:
-        yield (stored.document.digest, ""), stored.ordinal
+        yield Table(stored.bank, stored.document.digest, ""), stored.ordinal
 
 
 def _parts_of(bank: MemoryBank, source: str) -> set[str]:

@@ -62,6 +62,25 @@ def test_figures_are_worked_out_from_all_rows_of_a_table(tiny, remember, tmp_pat
     assert memory.ask(["What was the highest pulse?"])[0].confidence is not None  # as the reader has it
 
 
+def test_figures_are_not_worked_out_if_several_tables_have_them(tiny, remember, tmp_path):
+    for name in ("ada", "hugo", "hugo OLD"):
+        (tmp_path / f"{name}.csv").write_text(f"day,pulse of {name[:4].strip()}\n2024-06-01,60\n2024-06-02,70\n")
+    memory = remember(tiny.retriever_reader("Aalen"), tmp_path)
+    one, several = memory.ask(["What was the highest pulse of ada?", "What was the highest pulse?"])
+    assert (one.text, one.confidence) == ("70", None)
+    assert several.confidence is not None
+
+
+def test_figures_of_one_of_several_banks(tiny, remember, tmp_path):
+    model = tiny.retriever_reader("Aalen")
+    for name in ("pulse", "weight"):
+        (tmp_path / f"{name}.csv").write_text(f"day,{name}\n2024-06-01,60\n2024-06-02,70\n")
+        with open_bank(model, tmp_path / f"{name}.mbc") as bank:
+            list(ingest(model, bank, [tmp_path / f"{name}.csv"]))
+    with Memory([tmp_path / "pulse.mbc", tmp_path / "weight.mbc"], model) as memory:
+        assert [answer.text for answer in memory.ask(["What is the highest pulse?", "total weight"])] == ["70", "130"]
+
+
 def test_small_talk_is_answered_without_a_search(tiny, remember, rows):
     thanks, where = remember(tiny.retriever_reader("Aalen"), rows(["Ada moved to Aalen."])).ask(["Thanks!", "Where?"])
     assert (thanks.text, thanks.sources, thanks.confidence) == ("You are welcome.", (), None)

@@ -61,7 +61,7 @@ WITH_TOTAL = ("Item: rope; Cost: 4", "Item: lamp; Cost: 5", "Item: Total; Cost: 
     [
         (STATEMENT, "How much did I spend on internet?", "79,98 EUR", [1, 3]),
         (STATEMENT, "how much did we spend in April 2024", "1449,99 EUR", [0, 1]),  # not what came in
-        (STATEMENT, "How much did we earn in total?", "1223,85 EUR", [2]),
+        (STATEMENT, "How much did we earn in total?", None, []),  # one figure is no total
         (STATEMENT, "What was the highest balance in April?", "3773,86 EUR", [2]),
         (STATEMENT, "how much did I spend on lunch", None, []),
         (STATEMENT, "How much was the internet?", None, []),  # of which time?
@@ -71,7 +71,7 @@ WITH_TOTAL = ("Item: rope; Cost: 4", "Item: lamp; Cost: 5", "Item: Total; Cost: 
         (PULSE, "What was the highest pulse in March?", None, []),  # nothing to compare
         (PULSE, "What was the highest pulse?", "104", [0]),
         (PULSE, "Where was the pulse the highest?", "2024-02-13", [0]),
-        (PULSE, "At which place was the pulse lowest?", "home", [2]),
+        (PULSE, "At which place was the pulse lowest?", None, []),  # of all figures of a place?
         (PULSE, "What was the highest pulse of Ada?", None, []),
         (PRICES, "Which service needs the fewest hours?", None, []),  # "needs" is in no row
         (PRICES, "Which service has the fewest hours?", "Flyer and Icon", [1, 2]),
@@ -82,7 +82,7 @@ WITH_TOTAL = ("Item: rope; Cost: 4", "Item: lamp; Cost: 5", "Item: Total; Cost: 
         (SALES, "what was our best day in april", "19/04/2025", [1]),
         (SALES, "How much did we take altogether in April?", "£2014.95", [0, 1]),
         (SALES, "on average how many customers did we have per day in april", "104.5", [0, 1]),
-        (SALES, "Which day was the quietest?", "01/04/2025", [0]),
+        (SALES[:1] * 2 + SALES[1:], "what is the average of customers per day", None, []),  # two rows of one day
         (SALES[:1] + SALES[2:], "What was our best day in April?", None, []),  # or in January, on the fourth
         (PAYMENTS, "total wages paid out in april?", "1772.10", [2, 3]),
         (PAYMENTS, "how much have we spent on wages", "1772.10", [2, 3]),
@@ -106,6 +106,53 @@ WITH_TOTAL = ("Item: rope; Cost: 4", "Item: lamp; Cost: 5", "Item: Total; Cost: 
         (MEMBERS, "How many towns are there?", None, []),
         (PRICES, "How many hours are a flyer and an icon?", None, []),  # no row has both
         (PRICES, "How many hours are there in all?", "37", [0, 1, 2, 3]),
+        # What is not understood is left to the reader.
+        *(
+            (MEMBERS, question, None, [])
+            for question in (
+                "how many members are not from Vik",
+                "How many members are from Vik or Moss?",
+                "how many fees are there",
+                "Do I have to pay the most?",
+                "how many members have yet to pay the fee",
+            )
+        ),
+        *(
+            (STATEMENT, question, None, [])
+            for question in (
+                "How much did I spend on internet in April or May?",
+                "how much did we spend per month",
+                "total balance",
+                "what is the highest and lowest balance",
+                "how much did we spend on 3 April",
+                "How much did I spend last month?",
+                "how much did we spend by April 2024",
+                "highest amount in April and 2023",
+            )
+        ),
+        (STATEMENT, "what was our largest payment", "Lane Homes", [0]),
+        (("Boat: Vik; Cost: 12.500", "Boat: Moss; Cost: 980"), "Which boat has the highest cost?", None, []),  # or 12.5
+        (("Boat: Vik; Weight: 1,250", "Boat: Moss; Weight: 0,125"), "total weight", "1,375", [0, 1]),
+        (("Invoice: 1001; Name: Ann", "Invoice: 1002; Name: Bo"), "how many invoices are there in all", None, []),
+        (("Name: x; No: 1; Pay: 5", "Name: y; No: 2; Pay: 5", "Name: z; No: 3; Pay: 5"), "how many no", None, []),
+        (("Event: Gala; Guests: about 120", "Event: Ball; Guests: 80"), "how many guests at the gala", None, []),
+        (("Name: Ann; Hours: 8", "Name: Bob; Hours: 7", "Name: Bob; Hours: 7"), "who has the most hours", None, []),
+        (("Item: x; Cost: 4", "Item: y; Cost: 5", "Summe: z; Cost: 9"), "total cost", None, []),
+        (("Item: x; Cost: 4", "Item: y; Cost: 5", "Item: Summe; Cost: 9"), "What is the highest cost?", "5", [1]),
+        (("Item: x; Cost: 4", "oil 7", "Item: y; Cost: 5"), "total cost", None, []),
+        (("Item: x; Cost: 4; Cost: 9", "Item: y; Cost: 5"), "total cost", None, []),
+        (("Item: x; Cost: 4; Currency: USD", "Item: y; Cost: 5; Currency: EUR"), "total cost", None, []),
+        (("Item: x; Price: 4; Quantity: 3", "Item: y; Price: 5; Quantity: 1"), "total price", None, []),
+        (("Run: a; Time: 4", "Run: b; Time: 5"), "what was the best time", None, []),
+        (
+            (
+                "Id: a; Paid on: 2024-06-01; Due: 2024-05-01; Fee: 4",
+                "Id: b; Paid on: 2024-06-02; Due: 2024-06-01; Fee: 5",
+            ),
+            "total of the fees in June",
+            None,
+            [],
+        ),
         (WITH_TOTAL, "What is the total cost?", None, []),  # it is written there
         (WITH_TOTAL, "What is the average cost?", "4.5", [0, 1]),
         (("Item: rope; Size: 30 %", "Item: lamp; Size: 5 cm"), "Which item has the largest size?", None, []),

@@ -1,7 +1,11 @@
-"""Answers that are worked out from the rows of a table: how many, a total, an average, the row with the most or least."""
+"""Answers that are worked out from the rows of a table: how many, a total, an average, the row with the most or least.
+
+Only plain questions about plain tables are: all that is asked must be a column, a value of the rows, or said of the whole
+table, and each row about which it is must have a figure, or none. Otherwise the reader answers, from one row.
+"""
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from decimal import Decimal
 from itertools import chain
 from typing import Final, Literal, NamedTuple
@@ -12,24 +16,29 @@ from mbc_engine.mini.kinds.passages import Item, Passage, Reply, joined, table_r
 from mbc_engine.mini.words import missing
 from mbc_engine.sources import content_stems
 from mbc_engine.text.dates import asks_when, months_in, period_in
-from mbc_engine.text.document import MONTH_NAMES, date_in_name
+from mbc_engine.text.document import MONTH_NAMES, MONTH_WORDS, date_in_name
 from mbc_engine.text.language import canonical_question
 
 Operation = Literal["total", "average", "most", "least", "count"]
 Row = Sequence[tuple[str, str]]
 
-# Tried in this order.
 _OPERATIONS: Final[Sequence[tuple[Operation, str]]] = (
-    ("average", r"\b(?:average|mean)\b"),
-    ("least", r"\b(?:lowest|least|smallest|minimum|cheapest|shortest|fewest|lightest|worst|quietest)\b"),
-    (
-        "most",
-        r"\b(?:highest|most|largest|biggest|greatest|maximum|peak|longest|tallest|heaviest|dearest|best|busiest)\b",
-    ),
+    ("average", r"\baverage\b|(?:^|\bthe )mean\b"),
+    ("least", r"\b(?:lowest|least|smallest|minimum|cheapest|shortest|fewest|lightest|worst)\b"),
+    ("most", r"\b(?:highest|most|largest|biggest|greatest|maximum|longest|tallest|heaviest|dearest|best)\b"),
     ("total", r"\b(?:total|sum of|al(?:l )?together|in all)\b"),
     ("total", r"^(?:how much|what) (?:money )?(?:did|do|have|has) [\w' ]{1,30}? (?:spend|spent|earn|earned)\b"),
     ("count", r"^how many\b"),
 )
+# Questions that are about something else, or about a part of the rows in a way that is not understood.
+_OTHERWISE: Final = re.compile(
+    r"^(?:why|how come|am|is|are|was|were|do|does|did|can|could|may|might|must|should|will|would|has|have|had)\b|"
+    r"\b(?:at (?:most|least)|over|under|above|below|than|but|or|and|both|neither|nor|except|other|another|per|each|every|by|"
+    r"up to|through|between|until|till|before|after|last|next|this (?:month|week)|today|yesterday|same|difference|compared|"
+    r"yet to|mean\?)(?!\w)"
+)
+_A_DAY: Final = re.compile(r" per day\b", re.IGNORECASE)
+_THIS_YEAR: Final = re.compile(r" this (?:year|season)\b| so far\b", re.IGNORECASE)
 _OF_EXPENSES: Final = re.compile(
     r"\b(?:spen[dt]|pa(?:y|id)|wages|(?:cost|fee|bill|payment|expense|invoice)s?)\b", re.IGNORECASE
 )
@@ -37,17 +46,14 @@ _OF_INCOME: Final = re.compile(
     r"\b(?:earn(?:ed)?|t(?:ake|ook|akings)|income|sales|revenue|turnover|received?|best|worst)\b", re.IGNORECASE
 )
 _MONEY: Final = stems_of("amount price cost sum paid fee value eur euro usd gbp chf dollar pound betrag preis kosten")
+_INCOME: Final = stems_of("in credit income takings sales revenue turnover received total")
 # Words that ask for a column without its name, and words in such names; tried in this order.
 _IMPLIED: Final = (
     (_OF_EXPENSES, stems_of("out debit expense expenses spent")),
-    (_OF_INCOME, stems_of("in credit income takings sales revenue turnover received total")),
+    (_OF_INCOME, _INCOME),
     (re.compile(r"\b(?:cheapest|(?:most|least) expensive|dearest|money|prices?)\b", re.IGNORECASE), _MONEY),
     (_OF_EXPENSES, _MONEY),
     (_OF_INCOME, stems_of("amount sum value eur euro usd gbp chf dollar pound betrag")),
-    (
-        re.compile(r"\b(?:busiest|quietest)\b", re.IGNORECASE),
-        stems_of("customers visitors guests people visits orders"),
-    ),
     (re.compile(r"\b(?:longest|shortest)\b", re.IGNORECASE), stems_of("length duration distance time")),
     (re.compile(r"\btallest\b", re.IGNORECASE), stems_of("height")),
     (re.compile(r"\b(?:heaviest|lightest)\b", re.IGNORECASE), stems_of("weight mass")),
@@ -56,170 +62,86 @@ _CURRENCY: Final = re.compile("[€$£]|\\b[A-Z]{3}\\b")
 # What a question may say beside the columns and values of the table.
 _ASKING: Final = stems_of(
     "average mean total sum altogether all lowest least smallest minimum cheapest shortest fewest lightest highest most "
-    "largest biggest greatest maximum peak longest tallest heaviest dearest expensive spend spent earn earned cost money "
-    "bill payment expense amount figure number value much many high low far use used pay paid take took takings together "
-    "per best worst busiest quietest anything yet already still far since havent hasnt didnt dont"
+    "largest biggest greatest maximum longest tallest heaviest dearest expensive spend spent earn earned cost money bill "
+    "payment expense amount figure number value much many high low use used pay paid take took takings together best worst "
+    "anything yet already still since havent hasnt didnt dont"
 )
-_TOTALS: Final = stems_of("total subtotal sum average mean all")  # which a row may be of
+# A row that is of others, and columns whose numbers are names, levels or parts, and have no total.
+_OF_OTHERS: Final = re.compile(
+    r"(?:(?:grand|sub)[ -]?)?totals?|sum|summe|gesamt\w*|overall|average|mean|(?:opening|closing) balance|"
+    r"balance (?:brought|carried) forward",
+    re.IGNORECASE,
+)
+_IDENTIFIER: Final = re.compile(
+    r"(?:.*[ _]|)(?:no|nr|id|number|code|ref|reference|phone|telephone|mobile|zip|postcode|year)\.?", re.IGNORECASE
+)
+_LEVEL: Final = re.compile(r"\b(?:balance|saldo|remaining|left|rate|each|unit|stand)\b|%", re.IGNORECASE)
+_QUANTITIES: Final = stems_of("quantity qty amount count sold pieces units stock sum total price")
+_KINDS: Final = re.compile(r"currency|type|kind|direction|in/out|unit", re.IGNORECASE)  # of figures, in a column
+_INCOMING: Final = re.compile(r"\b(?:income|salary|refunds?|credit|deposit|received)\b", re.IGNORECASE)
 # A number with what stands before and after it.
 _FIGURE: Final = re.compile(
-    r"(?P<before>[€$£]|[A-Z]{3}\s)?\s?(?P<number>[-+\u2212]?\d+(?:[.,'\u00a0\u2009\u202f ]\d+)*)(?P<after>\s?[^\W\d_][^\d]{0,11}|\s?[%€$£])?"
+    r"(?P<before>[€$£]|[A-Z]{3}\s)?\s?(?P<number>[-+\u2212]?\d{1,12}(?:[.,'\u00a0\u2009\u202f ]\d+)*)"
+    r"(?P<after>\s?[^\W\d_][^\d]{0,11}|\s?[%€$£])?"
 )
+_LONGEST: Final = 20  # a figure
 _SLASHED: Final = re.compile(r"(\d\d?)/(\d\d?)/(\d{4})\b")
-_NONE: Final = re.compile(r"\W*|n/?a|none|unknown", re.IGNORECASE)  # in a cell
-_FLAGS: Final = {
+_NONE: Final = re.compile(r"[-\u2013\u2014]?")  # a cell that says there is no figure
+_YES_OR_NO: Final = {
     **dict.fromkeys(("yes", "y", "true", "x", "\u2713", "\u2714", "done", "paid"), True),
     **dict.fromkeys(("no", "n", "false", "-", "\u2717", "\u2718", "open", "unpaid"), False),
 }
 _NOT: Final = re.compile(r"\b(?:not|no|never|without|(?:have|has|did|do|does)nt)\b|n['\u2019]t\b", re.IGNORECASE)
 _NOT_DONE: Final = re.compile(r"\bun(?=(?:paid|sold|used|signed|returned|finished|answered|opened)\b)", re.IGNORECASE)
-_QUANTITIES: Final = stems_of("quantity qty amount count sold pieces units stock sum total price")
 _MOST_SHOWN: Final = 10
+_MOST_COLUMNS: Final = 64
 _TIMES: Final = stems_of("year month day date week")
-_NOW: Final = re.compile(r" (?:this|in the current) (?:year|season)\b| so far\b", re.IGNORECASE)
-_RELATION: Final = re.compile(r"\b(?:since|from|until|till|before|after|between)\b", re.IGNORECASE)
-# Columns of numbers that are only names, as of members.
-_NAMES: Final = stems_of("no nr id number code ref reference phone telephone mobile zip postcode year")
 _MONTHS: Final = stems_of(" ".join((*MONTH_NAMES, *(name[:3] for name in MONTH_NAMES))))
+_DAY_OF_MONTH: Final = re.compile(
+    rf"\b\d\d?(?:st|nd|rd|th)?(?: of)? (?:{MONTH_WORDS})\b|\b(?:{MONTH_WORDS}) \d\d?(?:st|nd|rd|th)?\b(?!\d)",
+    re.IGNORECASE,
+)
+_YEAR: Final = re.compile(r"\b(?:19|20)\d\d\b")
 
 
 def operation_of(question: str) -> Operation | None:
-    """What a question asks to be worked out, by its words."""
-    text = canonical_question(question)
-    return next((operation for operation, form in _OPERATIONS if re.search(form, text)), None)
+    """What a question asks to be worked out, by its words; None unless that is one thing."""
+    text = _A_DAY.sub("", canonical_question(question))
+    found = dict.fromkeys(operation for operation, form in _OPERATIONS if re.search(form, text))
+    if _OTHERWISE.search(text) or len({*found} - {"count"}) > 1:
+        return None
+    is_both = "count" in found and found.keys() & {"most", "least", "average"}
+    return None if is_both else next(iter(found), None)
 
 
 def worked_out(question: str, passages: Sequence[Passage]) -> Reply | None:
-    """How many rows, the total or average of a column, or what its most or least is of; `passages` are one table.
-
-    Of the rows that have every word of the question which is a value in some row, and are of its time. None unless all
-    that is asked is a column, a value, or said of the whole table, and each row has a figure of one unit, or nothing.
-    """
-    question = _NOW.sub("", _NOT_DONE.sub("not ", question))
-    operation, stems = operation_of(question), content_stems(question)
-    table = _Table(passages)
+    """How many rows, the total or average of a column, or what its most or least is of; `passages` are one table."""
+    operation, table = operation_of(question), _Table.of(passages)
+    if operation is None or table is None or (_A_DAY.search(question) and not table.has_one_row_a_day):
+        return None
+    question = _A_DAY.sub("", _NOT_DONE.sub("not ", question))
+    stems, counted = content_stems(question), _counted(question)
     name, rows = table.column_for(question, stems), table.rows_for(question, stems)
-    if operation == "count" and (name is None or not _counted(question) & _name_stems(name)):
-        return table.count(question, rows)
-    if operation is None or name is None:
+    if operation == "count" and (name is None or not counted & _stems_of_name(name)):
+        return table.count(question, counted, rows)
+    figures = table.figures_of(name, rows, question) if name else {}
+    if name is None or len(figures) < 2:
         return None
-    column = table.columns[name]
-    figures = {number: column.values[number] for number in rows if number in column.values}
-    units = {column.units[number] for number in figures}
-    is_written = operation in ("total", "count") and table.has_totals
-    if len(figures) < 2 or len(units) > 1 or is_written or not column.unreadable.isdisjoint(rows):
-        return None
-    (unit,) = units
     if operation in ("most", "least"):
         best = (max if operation == "most" else min)(figures.values())
-        first = [number for number in figures if figures[number] == best]
-        return _of_rows(question, stems, table, name, first, column.written(best, unit))
-    is_of_expenses, signs = _OF_EXPENSES.search(question) is not None, {value < 0 for value in figures.values()}
-    if len(signs) > 1 and (is_of_expenses or _OF_INCOME.search(question)):
-        figures = {number: value for number, value in figures.items() if (value < 0) == is_of_expenses}
-    total, is_mean = sum(figures.values(), Decimal()), operation == "average"
-    value = total / len(figures) if is_mean else total
-    text = column.written(abs(value) if is_of_expenses else value, unit, is_mean=is_mean)
-    return Reply(text, tuple(table.item(text, number) for number in [*figures][:_MOST_SHOWN]), is_certain=True)
+        return table.of_rows(question, stems, name, [at for at in figures if figures[at] == best], rows)
+    return table.total(name, figures, is_mean=operation == "average")
 
 
-def _of_rows(question: str, wanted: set[str], table: "_Table", name: str, numbers: Sequence[int], figure: str) -> Reply:
-    """What a question asks of the rows with the most or least in a column: the figure, another cell, or their name."""
-    asked = [other for other in table.headers if other != name and not wanted.isdisjoint(_name_stems(other))]
-    if asks_when(question) or not wanted.isdisjoint(_TIMES):
-        asked = [other for other in table.headers if other in table.dated] or asked
-    rows = [table.rows[number][1] for number in numbers]
-    texts = [next((value for key, value in row if key in asked), name_of(row)) for row in rows]
-    if not asked and wanted & _name_stems(name) and re.match(r"\W*(?:what|how)\b", question, re.IGNORECASE):
-        texts, numbers = [figure], numbers[:1]
-    items = tuple(table.item(text, number) for text, number in zip(texts, numbers, strict=True))
-    return Reply(joined([*dict.fromkeys(texts)]), items, is_certain=True)
+def _of_sign(question: str, figures: Mapping[int, Decimal]) -> Mapping[int, Decimal]:
+    """Expenses as positive numbers, or income alone, if there are negative figures and the question is about either."""
+    is_of_expenses = _OF_EXPENSES.search(question) is not None
+    if not (is_of_expenses or _OF_INCOME.search(question)) or min(figures.values(), default=0) >= 0:
+        return figures
+    return {number: abs(value) for number, value in figures.items() if (value < 0) == is_of_expenses}
 
 
-class _Table:
-    """The rows of passages, numbered, each with its passage; the columns of figures, and those of dates."""
-
-    def __init__(self, passages: Sequence[Passage]) -> None:
-        found = [(at, row) for at, passage in enumerate(passages) for row in table_rows(passage.text)]
-        self.rows = [(at, row) for at, row in found if not _TOTALS & stems_of(row[0][1])]
-        self.has_totals = len(self.rows) < len(found)
-        self.headers = list(dict.fromkeys(name for _, row in self.rows for name, _ in row))
-        cells = {name: self._cells(name) for name in self.headers}
-        self.columns = {name: column for name in self.headers if (column := _column(name, cells[name]))}
-        days = {name: _days(cells[name].values()) for name in self.headers}
-        self.dated = {name: dict(zip(cells[name], found, strict=True)) for name, found in days.items() if found}
-        self.flags = {name: done for name in self.headers if (done := self._done(name, cells[name])) is not None}
-        self.said = " ".join(f"{passage.name} {passage.context}" for passage in passages[:1])
-
-    def _cells(self, name: str) -> dict[int, str]:
-        return {number: value for number, (_, row) in enumerate(self.rows) for key, value in row if key == name}
-
-    def _done(self, name: str, cells: Mapping[int, str]) -> set[int] | None:
-        """The rows that have a yes, or a figure, in a column of what was done; None for another column."""
-        if all(cell.lower() in _FLAGS for cell in cells.values()):
-            return {number for number, cell in cells.items() if _FLAGS[cell.lower()]}
-        if name in self.columns and re.search(r"\b(?:paid|\w{2,}ed)$", name, re.IGNORECASE):
-            return {number for number, value in self.columns[name].values.items() if value}
-        return None
-
-    def item(self, text: str, number: int) -> Item:
-        at, row = self.rows[number]
-        return Item(text, at, "; ".join(map(": ".join, row)))
-
-    def column_for(self, question: str, wanted: set[str]) -> str | None:
-        """The column of figures that a question asks for, by its name, or because the question implies such a name."""
-        names = [name for name in self.columns if name not in self.dated and _NAMES.isdisjoint(_name_stems(name))]
-        for stems in (wanted, *(implied for asking, implied in _IMPLIED if asking.search(question))):
-            shared = {name: len(stems & _name_stems(name)) for name in names}
-            best = [name for name in names if shared[name] == max(shared.values())]
-            if len(best) == 1 and shared[best[0]]:
-                return best[0]
-        return None
-
-    def rows_for(self, question: str, wanted: set[str]) -> list[int]:
-        """The rows that a question is about; none if it has words that neither they nor all rows have."""
-        chosen = {*range(len(self.rows))}
-        if self.dated:
-            wanted = wanted - _TIMES
-        if period_in(question) or months_in(question):
-            days = next(iter(self.dated.values()), {})
-            chosen = {number for number, day in days.items() if _is_of(question, day, {*days.values()})}
-            wanted = {stem for stem in wanted if not stem.isdigit()} - _TIMES - _MONTHS
-        of_figures = stems_of(" ".join(name for name in self.columns if name not in self.flags))
-        asked = [name for name in self.flags if not wanted.isdisjoint(_name_stems(name) - of_figures)]
-        if asked:
-            done = self.flags[min(asked, key=len)]
-            chosen = chosen - done if _NOT.search(question) else chosen & done
-        for stem in missing(wanted - _ASKING, f"{self.said} {' '.join(self.headers)}") - {
-            *chain(*map(_name_stems, self.headers))
-        }:
-            chosen &= self._rows_with(stem, wanted)
-        return sorted(chosen)
-
-    def _rows_with(self, stem: str, wanted: set[str]) -> set[int]:
-        """The rows with a word, not among the figures, or a number; in the columns of this value that are asked for."""
-        found: dict[str, set[int]] = {}
-        for number, (_, row) in enumerate(self.rows):
-            for name, value in row:
-                if (stem.isdigit() or name not in self.columns) and not missing({stem}, value):
-                    found.setdefault(name, set()).add(number)
-        asked = {name: len(wanted & _name_stems(name)) for name in found}
-        return set().union(*(found[name] for name in found if asked[name] == max(asked.values())))
-
-    def count(self, question: str, rows: Sequence[int]) -> Reply | None:
-        """How many rows a question is about, if a row is one of what it asks for."""
-        noun, flags = _counted(question), stems_of(" ".join(self.flags))
-        is_named = not missing(noun, " ".join(self.headers[:1]))
-        # Of a table of quantities, a row is not one of what is counted.
-        is_limited = len(rows) < len(self.rows) or not flags.isdisjoint(stems_of(question))
-        is_one_a_row = is_limited and _QUANTITIES.isdisjoint(stems_of(" ".join(self.headers)))
-        if not rows or not noun or not (is_named or is_one_a_row):
-            return None
-        text = str(len(rows))
-        return Reply(text, tuple(self.item(text, number) for number in rows[:_MOST_SHOWN]), is_certain=True)
-
-
-class _Column(NamedTuple):
+class _Figures(NamedTuple):
     """The figures of a column by row, each with what stands before and after it; their decimals and decimal mark.
 
     The cells of a few rows are `unreadable`: they say something else.
@@ -237,25 +159,209 @@ class _Column(NamedTuple):
         return number.replace(".", self.mark).join(unit)
 
 
-def _name_stems(name: str) -> set[str]:
+class _Table:
+    """The rows of a table, numbered, each with its passage; its columns of figures, of dates, and of what was done."""
+
+    def __init__(self, rows: Sequence[tuple[int, Row]], said: str, *, has_totals: bool) -> None:
+        self.rows, self.said, self.has_totals = rows, said, has_totals
+        self.cells: dict[str, dict[int, str]] = {}
+        for number, (_, row) in enumerate(rows):
+            for name, value in row:
+                self.cells.setdefault(name, {})[number] = value
+        days = {name: _days(cells.values()) for name, cells in self.cells.items()}
+        self.dates = {name: dict(zip(self.cells[name], found, strict=True)) for name, found in days.items() if found}
+        # The first column says what a row is about.
+        named = [name for name in [*self.cells][1:] if name not in self.dates and not _IDENTIFIER.fullmatch(name)]
+        mark = _decimal_mark(chain.from_iterable(self.cells[name].values() for name in named))
+        found = {name: _figures(name, self.cells[name], mark) for name in named}
+        self.figures = {name: column for name, column in found.items() if column and not _is_numbering(column)}
+        self.done = {name: done for name in self.cells if (done := self._rows_done(name)) is not None}
+
+    @classmethod
+    def of(cls, passages: Sequence[Passage]) -> "_Table | None":
+        """The only table in passages; None if there are several, or a row is unlike the others."""
+        lines = [
+            (at, rows[0] if rows else None)
+            for at, passage in enumerate(passages)
+            for line in passage.text.splitlines()
+            if line.strip()
+            for rows in [table_rows(line)]
+        ]
+        places = [place for place, (_, row) in enumerate(lines) if row]
+        found = [(at, row) for at, row in lines[places[0] : places[-1] + 1] if row] if places else []
+        is_broken = bool(places) and len(found) <= places[-1] - places[0]  # by other lines
+        if is_broken or any(len({name for name, _ in row}) < len(row) for _, row in found):
+            return None
+        own = [(at, row) for at, row in found if not any(_OF_OTHERS.fullmatch(value) for _, value in row)]
+        names = {name for _, row in own for name, _ in row}
+        if not own or len(names) > _MOST_COLUMNS or any(row[0][0] != own[0][1][0][0] for _, row in own):
+            return None
+        said = f"{passages[0].name} {passages[0].context}"
+        return cls(own, said, has_totals=len(own) < len(found))
+
+    def _rows_done(self, name: str) -> set[int] | None:
+        """The rows that have a yes, or a figure, in a column of what was done; None for another column."""
+        cells = self.cells[name]
+        if all(cell.lower() in _YES_OR_NO for cell in cells.values()):
+            return {number for number, cell in cells.items() if _YES_OR_NO[cell.lower()]}
+        if name in self.figures and re.search(r"\b(?:paid|\w{2,}ed)$", name, re.IGNORECASE):
+            return {number for number, value in self.figures[name].values.items() if value}
+        return None
+
+    @property
+    def has_one_row_a_day(self) -> bool:
+        days = [*next(iter(self.dates.values()), {}).values()]
+        return len(days) == len({*days}) == len(self.rows)
+
+    def item(self, text: str, number: int) -> Item:
+        at, row = self.rows[number]
+        return Item(text, at, "; ".join(map(": ".join, row)))
+
+    def column_for(self, question: str, wanted: set[str]) -> str | None:
+        """The column of figures that a question asks for, by its name, or because the question implies such a name."""
+        for stems in (wanted, *(implied for asking, implied in _IMPLIED if asking.search(question))):
+            shared = {name: len(stems & _stems_of_name(name)) for name in self.figures}
+            best = [name for name in shared if shared[name] == max(shared.values())]
+            if len(best) == 1 and shared[best[0]]:
+                is_best = re.search(r"\b(?:best|worst)\b", question, re.IGNORECASE)
+                return None if is_best and _INCOME.isdisjoint(_stems_of_name(best[0])) else best[0]
+        return None
+
+    def figures_of(self, name: str, rows: Sequence[int], question: str) -> Mapping[int, Decimal]:
+        """The figures of some rows; none if they are not of one kind: of one unit, with all cells read."""
+        column = self.figures[name]
+        figures = {number: column.values[number] for number in rows if number in column.values}
+        units = {column.units[number] for number in figures}
+        is_unclear = len(units) > 1 or not column.unreadable.isdisjoint(rows) or self._is_mixed(name, rows, question)
+        return {} if is_unclear else _of_sign(question, figures)
+
+    def _is_mixed(self, name: str, rows: Sequence[int], question: str) -> bool:
+        """Whether figures are prices beside quantities, in several currencies, or both spent and earned."""
+        kinds = [other for other in self.cells if _KINDS.fullmatch(other)]
+        is_of_money = _OF_EXPENSES.search(question) or _OF_INCOME.search(question)
+        texts = " ".join(value for number in rows for _, value in self.rows[number][1])
+        has_income = is_of_money and min(self.figures[name].values.values()) >= 0 and _INCOMING.search(texts)
+        is_price = not _stems_of_name(name).isdisjoint(stems_of("price cost"))
+        has_quantity = any(_stems_of_name(other) & stems_of("quantity qty pieces units") for other in self.cells)
+        has_kinds = any(len({self.cells[kind].get(number, "") for number in rows}) > 1 for kind in kinds)
+        return bool(has_kinds or has_income or (is_price and has_quantity))
+
+    def total(self, name: str, figures: Mapping[int, Decimal], *, is_mean: bool) -> Reply | None:
+        """The total or mean of a column's figures; no total of levels or parts, nor if a row of the table has it."""
+        column = self.figures[name]
+        unit = column.units[next(iter(figures))]
+        if not is_mean and (self.has_totals or _LEVEL.search(name) or "%" in unit[1]):
+            return None
+        total = sum(figures.values(), Decimal())
+        text = column.written(total / len(figures) if is_mean else total, unit, is_mean=is_mean)
+        return Reply(text, tuple(self.item(text, number) for number in [*figures][:_MOST_SHOWN]), is_certain=True)
+
+    def rows_for(self, question: str, wanted: set[str]) -> list[int]:
+        """The rows that a question is about; none if it has words that neither they nor all rows have."""
+        chosen = {*range(len(self.rows))}
+        dates = self._dates_for(question, wanted)
+        years = {day[:4] for day in dates.values()}
+        if _THIS_YEAR.search(question):
+            wanted = wanted - stems_of("year season so far this")
+            chosen = chosen if len(years) < 2 else set()
+        if dates:
+            wanted = wanted - _TIMES
+        if months_in(question) or period_in(question) or _YEAR.search(question):
+            chosen = {number for number, day in dates.items() if _is_of(question, day, years)}
+            wanted = {stem for stem in wanted if not stem.isdigit()} - _TIMES - _MONTHS
+        quantities = stems_of(" ".join(name for name in self.figures if name not in self.done))
+        asked = [name for name in self.done if not wanted.isdisjoint(_stems_of_name(name) - quantities)]
+        if asked:
+            done = self.done[min(asked, key=len)]
+            chosen = chosen - done if _NOT.search(question) else chosen & done
+        elif _NOT.search(question):
+            return []
+        in_names = {stem for name in self.cells for stem in _stems_of_name(name)}
+        for stem in missing(wanted - _ASKING - in_names, f"{self.said} {' '.join(self.cells)}"):
+            chosen &= self._rows_with(stem, wanted)
+        return sorted(chosen)
+
+    def _dates_for(self, question: str, wanted: set[str]) -> Mapping[int, str]:
+        """The dates of rows by the only column of dates, or the only one that a question names."""
+        names = [name for name in self.dates if len(self.dates) == 1 or wanted & _stems_of_name(name) - _TIMES]
+        return self.dates[names[0]] if len(names) == 1 else {}
+
+    def _rows_with(self, stem: str, wanted: set[str]) -> set[int]:
+        """The rows with a word, not among the figures, or a number; in the columns of this value that are asked for."""
+        found: dict[str, set[int]] = {}
+        for name, cells in self.cells.items():
+            if stem.isdigit() or name not in self.figures:
+                having = {number for number, value in cells.items() if not missing({stem}, value)}
+                found |= {name: having} if having else {}
+        shared = {name: len(wanted & _stems_of_name(name)) for name in found}
+        return set().union(*(found[name] for name in found if shared[name] == max(shared.values())))
+
+    def count(self, question: str, counted: set[str], rows: Sequence[int]) -> Reply | None:
+        """How many rows a question is about, if a row is one of what it asks for."""
+        first, *others = self.cells
+        done = {stem for name in self.done for stem in _stems_of_name(name)}
+        counted = counted - done
+        is_named = not missing(counted, first)
+        is_of_others = any(counted & _stems_of_name(name) for name in others)
+        # Of a table of quantities, a row is not one of what is counted.
+        is_limited = len(rows) < len(self.rows) or not done.isdisjoint(stems_of(question))
+        is_one_a_row = is_limited and _QUANTITIES.isdisjoint(
+            {stem for name in self.cells for stem in _stems_of_name(name)}
+        )
+        is_repeated = len({self.cells[first].get(number) for number in rows}) < len(rows)
+        if not rows or not counted or is_of_others or is_repeated or not (is_named or is_one_a_row):
+            return None
+        text = str(len(rows))
+        return Reply(text, tuple(self.item(text, number) for number in rows[:_MOST_SHOWN]), is_certain=True)
+
+    def of_rows(
+        self, question: str, wanted: set[str], name: str, first: Sequence[int], rows: Sequence[int]
+    ) -> Reply | None:
+        """What a question asks of the first of some rows by a column: the figure, another cell, or their name."""
+        asked = [other for other in self.cells if other != name and not wanted.isdisjoint(_stems_of_name(other))]
+        if asks_when(question) or not wanted.isdisjoint(_TIMES):
+            dates = self._dates_for(question, wanted)
+            asked = [other for other in self.dates if self.dates[other] == dates] or asked
+        if asks_when(question) and not asked:
+            return None
+        texts = {at: next((value for key, value in self.rows[at][1] if key in asked), self._name(at)) for at in rows}
+        is_of_things = asked or re.match(
+            r"\W*(?:(?:at|in|on|for|to) )?(?:who|whom|where|which)\b", question, re.IGNORECASE
+        )
+        is_of_months = wanted & stems_of("month year") and not wanted & stems_of("day date")
+        if not asked and wanted & _stems_of_name(name) and re.match(r"\W*(?:what|how)\b", question, re.IGNORECASE):
+            column, (best, *_) = self.figures[name], first
+            texts, first = {best: column.written(column.values[best], column.units[best])}, [best]
+        elif (is_of_things and len({*texts.values()}) < len(rows)) or is_of_months:
+            return None  # the figures of one thing, or of a month, would have to be added
+        items = tuple(self.item(texts[at], at) for at in first)
+        return Reply(joined([texts[at] for at in first]), items, is_certain=True)
+
+    def _name(self, number: int) -> str:
+        return name_of([*self.rows[number][1]])
+
+
+def _stems_of_name(name: str) -> set[str]:
     """The stems of a column's name, also as programs write it: SampleID."""
     return stems_of(re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name))
 
 
 def _counted(question: str) -> set[str]:
-    """The stems of what a question asks how many there are of."""
+    """The stems of what a question asks how many there are of: the first word that it does not ask with."""
     asked = re.match(r"\W*how many ([\w' -]+)", question, re.IGNORECASE)
     stems = content_stems(asked[1]) - _ASKING if asked else set()
     return next((own for word in asked[1].split() if (own := stems_of(word) & stems)), set()) if asked else set()
 
 
-def _is_of(question: str, day: str, days: Collection[str]) -> bool:
-    """Whether one of several ISO dates is of the time that a question names, or since then if it says so."""
+def _is_of(question: str, day: str, years: Collection[str]) -> bool:
+    """Whether an ISO date is of the time that a question names, or since then if it says so; `years` are of all dates."""
     period, months = period_in(question), months_in(question)
-    if relation := _RELATION.search(question):
-        is_one_time = period is not None or (len(months) == 1 and len({other[:4] for other in days}) == 1)
+    is_unclear = len({*_YEAR.findall(question)}) > 1 or (period is None and (len(years) > 1 or not months))
+    if is_unclear or (_DAY_OF_MONTH.search(question) and not (period and period.day)):
+        return False
+    if re.search(r"\bsince\b", question, re.IGNORECASE):
         first = period.span[0].isoformat() if period else f"{day[:5]}{min(months):02}"
-        return is_one_time and relation[0].lower() == "since" and day >= first
+        return (period is not None or len(months) == 1) and day >= first
     if period is None:
         return int(day[5:7]) in months
     parts = f"{period.year:04}", *(f"{part:02}" for part in (period.month, period.day) if part)
@@ -274,29 +380,42 @@ def _days(cells: Collection[str]) -> list[str]:
     return [day[0] for day in found if day] if all(found) else []
 
 
-def _column(name: str, cells: Mapping[int, str]) -> _Column | None:
-    """A column of which most cells are figures; None for another."""
-    found = {number: _FIGURE.fullmatch(value) for number, value in cells.items() if not _NONE.fullmatch(value)}
-    figures = {number: match for number, match in found.items() if match}
-    if len(figures) <= len(found) / 2:
-        return None
-    numbers = [match["number"] for match in figures.values()]
+def _decimal_mark(cells: Iterator[str]) -> str | None:
+    """The decimal mark of a table by its figures; "" if they do not tell, None if they contradict each other."""
+    numbers = [match["number"] for cell in cells if len(cell) <= _LONGEST and (match := _FIGURE.fullmatch(cell))]
     marks = {mark for number in numbers for mark in ",." if re.search(rf"\{mark}(?:\d{{1,2}}|\d{{4,}})$", number)}
-    if len(marks) > 1:
+    marks |= {number.lstrip("+-\u2212")[1] for number in numbers if re.match(r"[-+\u2212]?0[.,]\d", number)}
+    return None if len(marks) > 1 else next(iter(marks), "")
+
+
+def _figures(name: str, cells: Mapping[int, str], mark: str | None) -> _Figures | None:
+    """A column of which most cells are figures; None for another, or if a mark may be of decimals or thousands."""
+    found = {
+        number: _FIGURE.fullmatch(cell[: _LONGEST + 1]) for number, cell in cells.items() if not _NONE.fullmatch(cell)
+    }
+    figures = {number: match for number, match in found.items() if match}
+    if mark is None or len(figures) <= len(found) / 2:
         return None
-    mark = next(iter(marks), ".")
-    values = {}
+    values, decimals = {}, 0
     for number, match in figures.items():
-        whole, _, part = match["number"].replace("\u2212", "-").partition(mark)
+        written = match["number"].replace("\u2212", "-")
+        whole, _, part = written.partition(mark) if mark else (written, "", "")
         groups = re.split(r"\D", whole.lstrip("+-"))
-        if re.search(r"\D", part) or any(len(group) != 3 for group in groups[1:]):
+        is_unclear = not mark and re.search(r"[.,]", whole)
+        if is_unclear or re.search(r"\D", part) or any(len(group) != 3 for group in groups[1:]):
             return None  # a date, a version, a telephone number
         values[number] = Decimal(f"{'-' * whole.startswith('-')}{''.join(groups)}.{part or 0}")
-    decimals = max(len(number.partition(mark)[2]) for number in numbers)
+        decimals = max(decimals, len(part))
     currency = _CURRENCY.search(name)
     of_all = ("", "") if currency is None else (currency[0], "") if len(currency[0]) == 1 else ("", f" {currency[0]}")
     units = {
         number: (match["before"] or "", match["after"] or "") if match["before"] or match["after"] else of_all
         for number, match in figures.items()
     }
-    return _Column(values, units, found.keys() - figures.keys(), decimals, mark)
+    return _Figures(values, units, found.keys() - figures.keys(), decimals, mark or ".")
+
+
+def _is_numbering(column: _Figures) -> bool:
+    """Whether a column numbers its rows."""
+    values = [*column.values.values()]
+    return len(values) > 2 and not column.decimals and values == [values[0] + at for at in range(len(values))]

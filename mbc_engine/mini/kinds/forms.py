@@ -54,7 +54,7 @@ _FORMS: Final[Sequence[tuple[Kind, str]]] = (
     ("summary", rf"^what (?:do|does|did) (?:\w+ ){{0,3}}{_NOTES} (?:\w+ )?(?:say|tell|know|have)\b|^what is (?:known|said|written|new) (?:about|on|of|in|at)\b"),
     ("summary", r"^what(?: has|'s| is| else)? (?:happened|happens|happening|took place|went on)\b(?! (?:if|when)\b).*\w|^what do (?:i|we|you) (?:know|have) (?:about|on|of)\b"),
     ("summary", r"^(?:please )?(?:(?:tell|remind) (?:me|us) (?:more |all |something )?(?:about|of|what happened)|summari[sz]e|sum up|describe|outline)\b"),
-    ("summary", rf"{_GIVE}(?:summary|overview|outline|gist|main points) (?:of|on|about)\b|{_IN_SHORT}$"),
+    ("summary", rf"{_GIVE}(?:summary|overview|outline|gist|main points) (?:of|on|about)\b|[,;:?] (?:short|brief|quick) summary$"),
     ("summary", rf"^what (?:is|are|was|were) (?:the|this|that|my|our|his|her|an?) (?:\w+ )*?(?:{_NOTES}|{_WORKS})(?: (?:to|from|of|by|in|with|at|between) .*)? about(?:,? (?:briefly|in short|please))?$"),
     ("summary", rf"{_DECIDED} (?:about|on|at|in|by|for|with)\b."),
     ("comparison", rf"^(?=.* or )(?=.*{COMPARATIVE})(?:who|which|what|where|{BE_OR_DO})\b|^(?:compare|(?:what (?:is|are) )?(?:the )?differences? between|how (?!do (?:i|we|you) )(?:do|does|did|is|are) .* (?:differ|compare|different)(?: from| to| with))\b"),

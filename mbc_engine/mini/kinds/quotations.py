@@ -126,7 +126,7 @@ def several(question: str, passages: Sequence[Passage]) -> Reply | None:
     if len({*dates} - {None}) > 1:
         order.sort(key=lambda at: dates[at] or "", reverse=True)
     found: dict[int, Item] = {}
-    places = set[tuple[str, int]]()
+    places: dict[str, set[int]] = {}  # which of the names and numbers of sentences of one pattern answer
     for at in order:
         text, span = passages[at].text, passages[at].span
         if span is None or passages[at].margin < _LEAST_MARGIN:
@@ -135,11 +135,11 @@ def several(question: str, passages: Sequence[Passage]) -> Reply | None:
         if not missing(wanted, sentence):
             found[at] = Item(answer, at, sentence)
             said, named = _pattern(sentence)
-            places |= {(said, named.index(answer))} if answer in named else set()
-    for one in sentences_of(passages) if places else ():
+            places.setdefault(said, set()).update([named.index(answer)] if answer in named else [])
+    for one in sentences_of(passages):
         said, named = _pattern(one.text)
-        if one.passage not in found and (place := next((own for own in places if own[0] == said), None)):
-            found[one.passage] = Item(named[place[1]], one.passage, one.text)
+        if one.passage not in found and len(places.get(said, ())) == 1 and not missing(wanted, one.text):
+            found[one.passage] = Item(named[min(places[said])], one.passage, one.text)
     items: dict[str, Item] = {}
     for at in order:
         if at in found:

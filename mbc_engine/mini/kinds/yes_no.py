@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final, Literal
 
 from mbc_engine.bank.words import stems_of
-from mbc_engine.mini.kinds.passages import NAMED, Item, Passage, Reply, sentences_of, table_rows, topic_of
+from mbc_engine.mini.kinds.passages import NAMED, Item, Passage, Reply, sentences_of, topic_of
 from mbc_engine.mini.penalties import is_of_another, is_superseded
 from mbc_engine.mini.words import has_stem, missing
 from mbc_engine.sources import content_stems, sentence_around
@@ -29,8 +29,9 @@ _DONE: Final = re.compile(r"\b(?:\w+ed|was|were|had|did|have|has)\b", re.IGNOREC
 _ENOUGH: Final = 2 / 3  # of the words of a question
 _FEWEST_ASKED: Final = 2  # "open windows" does not answer "are we open?"
 _ALLOWING: Final = stems_of("allowed permitted possible okay able take bring use")
-# An answer to a question in a text.
+# An answer to a question in a text, and a cell of a table.
 _SAID: Final = re.compile(r"\?\W+(?:[^?.:]{1,40}: )?(yes|no)\b", re.IGNORECASE)
+_CELL: Final = re.compile(r"(?:^|; )(?P<column>[^:;]+): (?P<value>yes|no)(?=;|$)", re.IGNORECASE)
 _UNTICKED_BOX: Final = re.compile(r"\W*(?:\[ \]|\u2610)")
 
 
@@ -79,14 +80,9 @@ def _said(sentence: str) -> str | None:
 
 
 def _cell(wanted: set[str], sentence: str) -> str | None:
-    """The yes or no in the columns that have a word of the question."""
-    cells = {
-        value.capitalize()
-        for row in table_rows(sentence)
-        for column, value in row
-        if value.lower() in ("yes", "no") and not wanted.isdisjoint(stems_of(column))
-    }
-    return cells.pop() if len(cells) == 1 else None
+    """The yes or no in the only column that has a word of the question."""
+    cells = [cell["value"] for cell in _CELL.finditer(sentence) if not wanted.isdisjoint(stems_of(cell["column"]))]
+    return cells[0].capitalize() if len(cells) == 1 else None
 
 
 def _weight(stem: str, lacking: Sequence[set[str]]) -> float:
