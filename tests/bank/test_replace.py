@@ -48,3 +48,18 @@ def test_all_content_is_replaced(made, path, new, monkeypatch):
         assert bank.header.signature == OTHER
         assert made.lines(bank) == made.lines(source)
         bank.put([])
+
+
+def test_refused_replacement_changes_nothing(path, new, tmp_path):
+    before = path.read_bytes()
+    (tmp_path / "text").write_text("not a bank")
+    for other, words in ((tmp_path / "none", "No bank"), (tmp_path / "text", "is not a bank"), (tmp_path, "folder")):
+        with pytest.raises(BankError, match=words):
+            replace_content(path, other)
+
+    def refuse():
+        raise BankError("was given documents meanwhile")
+
+    with pytest.raises(BankError, match="meanwhile"):
+        replace_content(path, new, check=refuse)
+    assert path.read_bytes() == before
