@@ -193,8 +193,11 @@ def evaluations_folder() -> Path:
 
 
 def evaluation_names() -> list[str]:
-    folders = [path.parent for path in evaluations_folder().glob("*/experiment.toml")]
-    return [path.name for path in sorted(folders, key=lambda path: path.stat().st_mtime, reverse=True)]
+    dated = []
+    for path in evaluations_folder().glob("*/experiment.toml"):
+        with suppress(OSError):  # deleted meanwhile
+            dated += [(path.parent.stat().st_mtime, path.parent.name)] * path.is_file()
+    return [name for _, name in sorted(dated, reverse=True)]
 
 
 def question_history(bank: Path) -> Path:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain
+from pathlib import Path
 from typing import Final, NamedTuple
 
 from mbc_engine.answer import Source
@@ -40,14 +41,13 @@ def work_out(
     found, stored = sources_of(hit.chunk for hit in hits), bank.chunks_at([hit.chunk for hit in hits])
     replies: list[tuple[Sequence[Hit], Reply]] = []
     tried = set[Table]()
-    for hit, place in zip(hits, stored, strict=True):
-        table = next(of for of, _ in _places(place))
+    for hit, table in [(hit, table) for hit, place in zip(hits, stored, strict=True) for table, _ in _places(place)]:
         if table in tried or not table_rows(found[hit.chunk].passage or ""):
             continue
         tried.add(table)
         sources = sources_of(chunks := _chunks_of(table, hit.chunk, bank))
         given = [Passage.of(sources[chunk], chunk, passages.known(chunk)) for chunk in chunks]
-        is_valid = bool(given) and not is_superseded(question, f"{given[0].name} {given[0].context}")
+        is_valid = bool(given) and not is_superseded(question, Path(table.source).name)
         if is_valid and all(passage.text for passage in given) and (reply := worked_out(question, given)):
             replies.append(([replace(hit, chunk=chunk) for chunk in chunks], reply))
     # What several tables say, as of two years, is not known to be asked of one of them.

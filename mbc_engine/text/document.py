@@ -85,7 +85,7 @@ def counted(losses: Mapping[str, int]) -> tuple[str, ...]:
 
 def number_in(written: str | None, otherwise: int) -> int:
     """The number that an attribute is, unless it is none, or too large to be meant."""
-    return int(written) if written and written.isdecimal() and len(written) < 9 else otherwise
+    return int(written) if written and written.isdecimal() and len(written) < 8 else otherwise
 
 
 def tidy(text: str) -> str:
@@ -125,7 +125,7 @@ class TextBuilder:
     def add(self, text: str, gap: str | None = None) -> None:
         """A paragraph, or with the gap "\\n" a line; nothing if it is blank."""
         if text := text.strip():
-            before = (gap or self._gap) if self._written else ""
+            before = (self._gap if gap is None else gap) if self._written else ""
             start = self._length + len(before)
             if self._context != (self._sections[-1].context if self._sections else ""):
                 self._sections.append(Section(start, self._context))

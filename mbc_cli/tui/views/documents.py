@@ -254,7 +254,11 @@ class DocumentsView(View):
         """Search again if the bank has changed, but limit the share of time this takes; keep what contents gave."""
         if self.state.bank is not self._seen and not (self._is_searching or self._passages):
             delay = max(_READ_DELAY, self._throttle.seconds_left(time.monotonic()))
-            self.debounce("search", delay, self._search_now)
+            self.debounce("refresh", delay, self._refresh)
+
+    def _refresh(self) -> None:
+        if not (self._is_searching or self._passages):  # otherwise another search has begun meanwhile
+            self._search_now()
 
     def _search_now(self) -> None:
         typed = self._input.value.strip()

@@ -67,11 +67,8 @@ _ASKING: Final = stems_of(
     "anything yet already still since havent hasnt didnt dont"
 )
 # A row that is of others, and columns whose numbers are names, levels or parts, and have no total.
-_OF_OTHERS: Final = re.compile(
-    r"(?:(?:grand|sub)[ -]?)?totals?|sum|summe|gesamt\w*|overall|average|mean|(?:opening|closing) balance|"
-    r"balance (?:brought|carried) forward",
-    re.IGNORECASE,
-)
+_TOTAL: Final = re.compile(r"(?:(?:grand|sub)[ -]?)?totals?|sum|summe|gesamt\w*|overall|average|mean", re.IGNORECASE)
+_CARRIED: Final = re.compile(r"(?:opening|closing) balance|balance (?:brought|carried) forward", re.IGNORECASE)
 _IDENTIFIER: Final = re.compile(
     r"(?:.*[ _]|)(?:no|nr|id|number|code|ref|reference|phone|telephone|mobile|zip|postcode|year)\.?", re.IGNORECASE
 )
@@ -192,7 +189,8 @@ class _Table:
         is_broken = bool(places) and len(found) <= places[-1] - places[0]  # by other lines
         if is_broken or any(len({name for name, _ in row}) < len(row) for _, row in found):
             return None
-        own = [(at, row) for at, row in found if not any(_OF_OTHERS.fullmatch(value) for _, value in row)]
+        found = [(at, row) for at, row in found if not any(_CARRIED.fullmatch(value) for _, value in row)]
+        own = [(at, row) for at, row in found if not any(_TOTAL.fullmatch(value) for _, value in row)]
         names = {name for _, row in own for name, _ in row}
         if not own or len(names) > _MOST_COLUMNS or any(row[0][0] != own[0][1][0][0] for _, row in own):
             return None
@@ -332,7 +330,7 @@ class _Table:
         if not asked and wanted & _stems_of_name(name) and re.match(r"\W*(?:what|how)\b", question, re.IGNORECASE):
             column, (best, *_) = self.figures[name], first
             texts, first = {best: column.written(column.values[best], column.units[best])}, [best]
-        elif (is_of_things and len({*texts.values()}) < len(rows)) or is_of_months:
+        elif (is_of_things and len({*texts.values()}) < len(rows) and not _LEVEL.search(name)) or is_of_months:
             return None  # the figures of one thing, or of a month, would have to be added
         items = tuple(self.item(texts[at], at) for at in first)
         return Reply(joined([texts[at] for at in first]), items, is_certain=True)
