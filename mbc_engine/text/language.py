@@ -17,6 +17,7 @@ _LISTS: Final = tomllib.loads(files(__package__).joinpath("languages.toml").read
 ENGLISH, _SHARED, _FOREIGN, _ASKING, _AMBIGUOUS = (
     word_set(_LISTS[name]) for name in ("english", "shared", "foreign", "asking", "ambiguous")
 )
+_INITIALS: Final = re.compile("[A-Z]{2,3}")  # of people and organisations, as IM, which is a word in German
 _FEW: Final = 2
 _SHARE: Final = 0.1
 _LONGEST: Final = 4_000  # characters
@@ -28,8 +29,9 @@ def seems_english(text: str) -> bool:
     False in another script; if common words of other languages are at least two, a tenth of all words and more than
     twice the English ones; or if the first is another language's question word and no word is only English.
     """
-    text = text[:_LONGEST].lower()
-    words = _WORD.findall(text)
+    is_capital = text[:_LONGEST].isupper()
+    words = [word for word in _WORD.findall(text[:_LONGEST]) if is_capital or not _INITIALS.fullmatch(word)]
+    text, words = text[:_LONGEST].lower(), [word.lower() for word in words]
     english = sum(word in ENGLISH for word in words)
     others = sum(character > "\u024f" for word in words for character in word)
     latin = sum(map(len, words)) - others

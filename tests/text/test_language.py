@@ -8,7 +8,7 @@ ENGLISH = (
     "text", "Who repaired the bridge?", "who sang la vie en rose", "What does 東京 mean?", "Oscar de la Hoya",
     "Ludwig Mies van der Rohe", "Der Spiegel", "Les Misérables", "Cien años de soledad", "Kim Jong Un",
     "def main(self): return x", "SELECT * FROM users WHERE id = 3", "β and λ", "π", "belgium panama score",
-    "17 31 4.5 kg", "",
+    "17 31 4.5 kg", "", "observer: IM; site: DE; lapidarius: 1; pascuorum: 9",
 )  # fmt: skip
 OTHER = (
     "text", "Wer hat die Brücke repariert?", "warum stürzte der Kran um", "Qui a réparé le pont ?",
