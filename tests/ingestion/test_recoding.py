@@ -1,6 +1,10 @@
 """Texts recoded after an ingest: the bank is whole at once, a stop or a kill leaves each text in one form or the other."""
 
+import os
+import random
+import signal
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -170,3 +174,36 @@ def test_watch_recodes_when_idle(bank, model, folder):
             is_first = False
     assert bank.text_state().lm_texts == bank.totals().chunks
     assert bank.totals().documents == 21
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_kills_while_recoding(model, folder, tmp_path, rounds):
+    path, moments = tmp_path / "b.mbc", random.Random(0)
+    with open_bank(model, path) as bank:
+        list(ingest(model, bank, [folder]))
+        before = lines(bank)
+    for number in range(rounds(full=100, reduced=10)):
+        read_end, write_end = os.pipe()
+        child = os.fork()
+        if not child:
+            memory_bank._COMMIT_SECONDS, memory_bank.LM_BATCH = 0.0, 1
+            with MemoryBank.open(path) as bank:
+                for _ in bank.recode_texts(MODEL.open, to_lm=number % 2 == 0):
+                    os.write(write_end, b".")
+            os._exit(0)
+        os.close(write_end)
+        for _ in range(moments.randrange(20)):
+            os.read(read_end, 1)
+        time.sleep(moments.uniform(0, 0.01))
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        os.close(read_end)
+        with MemoryBank.open(path) as bank:
+            assert lines(bank) == before
+        *_, last = verify(path, MODEL.open)
+        assert last.damages == 0
+    with MemoryBank.open(path) as bank:
+        list(bank.recode_texts(MODEL.open, to_lm=True))
+        assert bank.text_state().lm_texts == bank.totals().chunks
+        assert lines(bank) == before

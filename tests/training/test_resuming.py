@@ -1,7 +1,11 @@
 """A training that was killed or stopped resumes bit-identically."""
 
+import multiprocessing
+import os
+import signal
 import threading
 from dataclasses import replace
+from functools import partial
 from itertools import count
 from types import SimpleNamespace
 
@@ -82,14 +86,23 @@ def whole(examples, tmp_path_factory):
 _WHOLE = {}
 
 
+def train_until_killed(config, examples, folder):
+    trainer.time = SimpleNamespace(monotonic=partial(next, count(step=1000)))  # every step is due for a snapshot
+    for event in trainer.train(config, examples, examples[:3], folder / "killed", cache=folder / "cache"):
+        if isinstance(event, TrainStep) and event.step == 8:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
 @pytest.mark.slow
-def test_interrupted_run_resumes_bit_identically(tiny, tmp_path, start, monkeypatch):
+def test_killed_run_resumes_bit_identically(tiny, tmp_path, start, examples):
     config = tiny.config("gpt2", "bert", *EVERYTHING)
     whole = start(config, "whole")
-    with monkeypatch.context() as patch:
-        ticks = count(step=1000)  # every step is due for a snapshot
-        patch.setattr(trainer, "time", SimpleNamespace(monotonic=lambda: next(ticks)))
-        before = start(config, "killed", until=lambda event: isinstance(event, TrainStep) and event.step == 8)
+    given = (config, examples(20), tmp_path)
+    killed = multiprocessing.get_context("spawn").Process(target=train_until_killed, args=given)
+    killed.start()
+    killed.join()
+    assert killed.exitcode == -signal.SIGKILL
+    before = list(read_events(tmp_path / "killed" / "events.jsonl"))
     # The snapshot is of step 7, in the middle of an epoch; a step more was done and is lost.
     assert (of(TrainStep, before)[-1].step, of(CheckpointSaved, before)[-1].step) == (8, 7)
 
