@@ -85,6 +85,16 @@ def test_unfinished_work_of_a_third_model_is_dropped(tiny, other, path, folder):
     assert (last.documents, last.unchanged) == (3, 0)
 
 
+def test_documents_added_meanwhile(model, other, path, folder):
+    (folder / "late.txt").write_text("It came while the others were read.")
+    with pytest.raises(BankError, match="was changed meanwhile"):
+        for event in reencode(other, path):
+            if isinstance(event, DocumentsIngested):
+                with open_bank(model, path) as bank:
+                    list(ingest(model, bank, [folder]))
+    assert last_of(reencode(other, path)).bank_documents == 5
+
+
 def test_documents_removed_meanwhile(other, path, folder):
     with pytest.raises(BankError, match="was changed meanwhile"):
         for event in reencode(other, path):
