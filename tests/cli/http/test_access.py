@@ -33,17 +33,26 @@ async def test_only_health_needs_no_token(serving, authorization):
     assert (await running.client.get("/health", headers=headers)).json() == {"status": "ok"}
 
 
+async def test_the_token_gives_access_under_any_host(serving):
+    headers = {"Authorization": f"bearer {TOKEN}", "Host": "memory.example", "Origin": "https://memory.example"}
+    assert (await serving(token=TOKEN).client.get("/v1/models", headers=headers)).status_code == 200
+
+
 @pytest.mark.parametrize(
     ("host", "origin", "is_allowed"),
     [
         ("127.0.0.1:8377", None, True),
         ("LOCALHOST:1", "http://LOCALHOST:1", True),
         ("[::1]:8377", "http://[::1]:8377", True),
+        ("127.9.9.9", None, True),
         ("127.0.0.1:8377", "http://127.0.0.1:8377", True),
         ("127.0.0.1:8377", "http://127.0.0.1:9999", False),
         ("127.0.0.1:8377", "https://127.0.0.1:8377", False),
         ("127.0.0.1:8377", "null", False),
         ("evil.example:8377", "http://evil.example:8377", False),
+        ("0.0.0.0", None, False),
+        ("10.0.0.1", None, False),
+        ("[::]:8377", None, False),
         ("127.0.0.1.evil.example", None, False),
         ("localhost@evil.example", None, False),
         ("", None, False),

@@ -11,10 +11,20 @@ from contextlib import suppress
 import httpx
 import pytest
 
-from tests.cli.http.conftest import names
+from tests.cli.http.conftest import AUTHORISED, TOKEN, names
 from tests.needs import PATIENCE
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("server")]  # which tests share
+
+
+def test_access_log_is_sanitised(shared_server):
+    httpx.get(f"{shared_server.url}/%1b[31m", headers=AUTHORISED)
+    assert "server" not in httpx.get(f"{shared_server.root}/health").headers
+    code, stderr = shared_server.end()
+    assert code == 0
+    assert "GET /v1/␛[31m 404" in stderr
+    assert "\x1b" not in stderr
+    assert TOKEN not in stderr
 
 
 def test_shutdown_finishes_requests(start, home):
