@@ -110,7 +110,9 @@ def report():
     methods = {name: results_of(predict(20, 60)) for name in ("mbc", "uniform", "mbc-shuffled-codes")}
     methods["mbc"] = replace(methods["mbc"], retention=retention_of(100, 50.0))
     cell = replace(cell_of(methods), base="Tiny \x1b[31mLM", dataset="Quiz [b]")
-    return build_report(ORIGIN, [cell], [{"cell": "tiny-quiz", "stage": "mac online", "reason": "needs\x1b 38 GB"}])
+    missing = {"cell": "tiny-quiz", "stage": "mac online", "reason": "needs\x1b 38 GB"}
+    report = build_report(ORIGIN, [cell], [missing])
+    return replace(report, cautions=(*report.cautions, "Mind\x1b this."))
 
 
 @pytest.fixture
@@ -133,7 +135,7 @@ def test_report_fits_the_terminal(report, screen, width):
     command.print_report(report)
     lines = text.getvalue().splitlines()
     assert "\x1b" not in text.getvalue()
-    assert "tiny-quiz, mac online: needs␛ 38 GB" in lines
+    assert {"Note. Mind␛ this.", "tiny-quiz, mac online: needs␛ 38 GB"} <= {*lines}
     assert lines[0].startswith("✗ The bank of MBC does not beat ")
     assert max(map(len, lines)) <= width
     assert any(line.startswith("Note. Figures from 60 questions.") for line in lines)
