@@ -126,6 +126,13 @@ def test_remove_by_digest(mbc, rows, record):
     assert (summary["bank"]["documents"], summary["bank"]["origins"], summary["proof"]) == (2, 2, None)
 
 
+@pytest.mark.parametrize("unknown", ["nobody.txt", "abcdef012345"])
+def test_all_is_refused_when_one_is_unknown(mbc, rows, unknown):
+    result = mbc("bank", "remove", "/ada.txt", unknown, "--bank", rows)
+    assert (result.exit_code, result.stdout, unknown in result.stderr) == (5, "", True)
+    assert len(_names(mbc, rows)) == 4
+
+
 def test_a_proof_that_fails_is_an_error(mbc, rows, record, monkeypatch):
     summary = json.loads(mbc("bank", "remove", record("", "Bruno").digest, "--bank", rows, "--prove", "--json").stdout)
     assert summary["removed"]["documents"] == 1
