@@ -17,6 +17,8 @@ from mbc_engine.ranking import Hit
 from mbc_engine.sources import Passages
 
 _MOST_ROWS: Final = 512  # of a table, in chunks, and how far around one it is looked for
+_YEAR: Final = re.compile(r"(?<!\d)(?:19|20)\d\d(?!\d)")
+_LATEST: Final = re.compile(r"\bthis (?:year|season)\b|\b(?:now|currently|so far)\b", re.IGNORECASE)
 _ROW: Final = re.compile(r"(?P<sheet>.*)row (?P<number>\d+)")  # a part of a file
 
 
@@ -39,7 +41,7 @@ def work_out(
         return passages.of((), beside=[Hit(chunk, 0.0) for chunk in chunks])  # without what an LM has to decode
 
     found, stored = sources_of(hit.chunk for hit in hits), bank.chunks_at([hit.chunk for hit in hits])
-    replies: list[tuple[Sequence[Hit], Reply]] = []
+    replies: list[tuple[str, Sequence[Hit], Reply]] = []  # each with the last year in its table's name or title
     tried = set[Table]()
     for hit, table in [(hit, table) for hit, place in zip(hits, stored, strict=True) for table, _ in _places(place)]:
         if table in tried or not table_rows(found[hit.chunk].passage or ""):
@@ -49,9 +51,13 @@ def work_out(
         given = [Passage.of(sources[chunk], chunk, passages.known(chunk)) for chunk in chunks]
         is_valid = bool(given) and not is_superseded(question, Path(table.source).name)
         if is_valid and all(passage.text for passage in given) and (reply := worked_out(question, given)):
-            replies.append(([replace(hit, chunk=chunk) for chunk in chunks], reply))
-    # What several tables say, as of two years, is not known to be asked of one of them.
-    return replies[0] if len(replies) == 1 else ((), None)
+            year = max(_YEAR.findall(f"{Path(table.source).name} {given[0].context}"), default="")
+            replies.append((year, [replace(hit, chunk=chunk) for chunk in chunks], reply))
+    if len(replies) > 1 and _LATEST.search(question):
+        latest = max(year for year, *_ in replies)
+        replies = [own for own in replies if own[0] == latest]
+    # Else what several tables say is not known to be asked of one of them.
+    return replies[0][1:] if len(replies) == 1 else ((), None)
 
 
 def _chunks_of(table: "Table", chunk: int, bank: ReadableBank) -> list[int]:

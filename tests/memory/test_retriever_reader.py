@@ -71,6 +71,15 @@ def test_figures_are_not_worked_out_if_several_tables_have_them(tiny, remember, 
     assert several.confidence is not None
 
 
+def test_figures_of_this_year_are_of_the_latest_table(tiny, remember, tmp_path):
+    for year in (2023, 2024):
+        (tmp_path / f"pulse {year}.csv").write_text(f"day,pulse\n{year}-06-01,60\n{year}-06-02,{year - 1950}\n")
+    memory = remember(tiny.retriever_reader("Aalen"), tmp_path)
+    now, whenever = memory.ask(["What was the highest pulse this year?", "What was the highest pulse?"])
+    assert (now.text, now.confidence) == ("74", None)
+    assert whenever.confidence is not None
+
+
 def test_figures_of_one_of_several_banks(tiny, remember, tmp_path):
     model = tiny.retriever_reader("Aalen")
     for name in ("pulse", "weight"):

@@ -98,7 +98,7 @@ _DAY_OF_MONTH: Final = re.compile(
     rf"\b\d\d?(?:st|nd|rd|th)?(?: of)? (?:{MONTH_WORDS})\b|\b(?:{MONTH_WORDS}) \d\d?(?:st|nd|rd|th)?\b(?!\d)",
     re.IGNORECASE,
 )
-_YEAR: Final = re.compile(r"\b(?:19|20)\d\d\b")
+_YEAR: Final = re.compile(r"(?<!\d)(?:19|20)\d\d(?!\d)")
 
 
 def operation_of(question: str) -> Operation | None:
@@ -117,7 +117,7 @@ def worked_out(question: str, passages: Sequence[Passage]) -> Reply | None:
     if operation is None or table is None or (_A_DAY.search(question) and not table.has_one_row_a_day):
         return None
     question = _A_DAY.sub("", _NOT_DONE.sub("not ", question))
-    stems, counted = content_stems(question), _counted(question)
+    stems, counted = content_stems(_THIS_YEAR.sub("", question)), _counted(question)
     name, rows = table.column_for(question, stems), table.rows_for(question, stems)
     if operation == "count" and (name is None or not counted & _stems_of_name(name)):
         return table.count(question, counted, rows)
@@ -259,9 +259,8 @@ class _Table:
         chosen = {*range(len(self.rows))}
         dates = self._dates_for(question, wanted)
         years = {day[:4] for day in dates.values()}
-        if _THIS_YEAR.search(question):
-            wanted = wanted - stems_of("year season so far this")
-            chosen = chosen if len(years) < 2 else set()
+        if _THIS_YEAR.search(question) and len(years) > 1 and not _YEAR.search(self.said):
+            return []
         if dates:
             wanted = wanted - _TIMES
         if months_in(question) or period_in(question) or _YEAR.search(question):
