@@ -83,6 +83,7 @@ WITH_TOTAL = ("Item: rope; Cost: 4", "Item: lamp; Cost: 5", "Item: Total; Cost: 
         (SALES, "what was our best day in april", "19/04/2025", [1]),
         (SALES, "How much did we take altogether in April?", "£2014.95", [0, 1]),
         (SALES, "on average how many customers did we have per day in april", "104.5", [0, 1]),
+        ((*SALES, "Date: ; Day: Fri; Customers: 88; Food £: 255.50; Total £: 600.05"), "total food in April", None, []),
         (SALES[:1] * 2 + SALES[1:], "what is the average of customers per day", None, []),  # two rows of one day
         (SALES[:1] + SALES[2:], "What was our best day in April?", None, []),  # or in January, on the fourth
         (PAYMENTS, "total wages paid out in april?", "1772.10", [3, 4]),

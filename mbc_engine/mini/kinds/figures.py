@@ -257,13 +257,15 @@ class _Table:
     def rows_for(self, question: str, wanted: set[str]) -> list[int]:
         """The rows that a question is about; none if it has words that neither they nor all rows have."""
         chosen = {*range(len(self.rows))}
-        dates = self._dates_for(question, wanted)
+        dates = self._dates_for(wanted)
         years = {day[:4] for day in dates.values()}
         if _THIS_YEAR.search(question) and len(years) > 1 and not _YEAR.search(self.said):
             return []
         if dates:
             wanted = wanted - _TIMES
         if months_in(question) or period_in(question) or _YEAR.search(question):
+            if len(dates) < len(self.rows):
+                return []
             chosen = {number for number, day in dates.items() if _is_of(question, day, years)}
             wanted = {stem for stem in wanted if not stem.isdigit()} - _TIMES - _MONTHS
         quantities = stems_of(" ".join(name for name in self.figures if name not in self.done))
@@ -278,7 +280,7 @@ class _Table:
             chosen &= self._rows_with(stem, wanted)
         return sorted(chosen)
 
-    def _dates_for(self, question: str, wanted: set[str]) -> Mapping[int, str]:
+    def _dates_for(self, wanted: set[str]) -> Mapping[int, str]:
         """The dates of rows by the only column of dates, or the only one that a question names."""
         names = [name for name in self.dates if len(self.dates) == 1 or wanted & _stems_of_name(name) - _TIMES]
         return self.dates[names[0]] if len(names) == 1 else {}
@@ -317,7 +319,7 @@ class _Table:
         """What a question asks of the first of some rows by a column: the figure, another cell, or their name."""
         asked = [other for other in self.cells if other != name and not wanted.isdisjoint(_stems_of_name(other))]
         if asks_when(question) or not wanted.isdisjoint(_TIMES):
-            dates = self._dates_for(question, wanted)
+            dates = self._dates_for(wanted)
             asked = [other for other in self.dates if self.dates[other] == dates] or asked
         if asks_when(question) and not asked:
             return None
