@@ -175,7 +175,7 @@ def test_files_that_crash_actors_are_named(model, tmp_path, monkeypatch):
     many_stories(folder, 320)
     (folder / "0300.txt").write_text("A deadly story.")
     own = model.chunker
-    monkeypatch.setitem(model.__dict__, "chunker", KillingChunker(own.tokenizer, own.capacity))
+    monkeypatch.setitem(model.documents.__dict__, "chunker", KillingChunker(own.tokenizer, own.capacity))
     with open_bank(model, tmp_path / "b.mbc") as bank:
         with pytest.raises(MBCError, match=r"0280\.txt to .*0319\.txt, died 4 times") as raised:
             list(ingest(model, bank, [folder], actors=TWO))
