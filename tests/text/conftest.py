@@ -1,5 +1,6 @@
 """Files written and read in one go."""
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 
 from mbc_engine.text import Document, Skipped, read_file
 
+sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))  # for its samples, without the checkout installed
 Written = bytes | str
 Read = Callable[[str, Written], list[Document | Skipped]]
 

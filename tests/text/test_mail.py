@@ -4,8 +4,8 @@ import sys
 from email.message import EmailMessage
 
 import pytest
+from fuzz_samples import OUTLOOK
 
-from benchmarks.fuzz_samples import OUTLOOK
 from tests.archives import zipped
 
 
