@@ -10,14 +10,13 @@ from typing import Final, NamedTuple
 
 from mbc_engine.answer import Source
 from mbc_engine.bank import MemoryBank, ReadableBank, StoredChunk
-from mbc_engine.mini.kinds.figures import operation_of, worked_out
+from mbc_engine.mini.kinds.figures import YEAR, operation_of, worked_out
 from mbc_engine.mini.kinds.passages import Passage, Reply, table_rows
 from mbc_engine.mini.penalties import is_superseded
 from mbc_engine.ranking import Hit
 from mbc_engine.sources import Passages
 
 _MOST_ROWS: Final = 512  # of a table, in chunks, and how far around one it is looked for
-_YEAR: Final = re.compile(r"(?<!\d)(?:19|20)\d\d(?!\d)")
 _LATEST: Final = re.compile(r"\bthis (?:year|season)\b|\b(?:now|currently|so far)\b", re.IGNORECASE)
 _ROW: Final = re.compile(r"(?P<sheet>.*)row (?P<number>\d+)")  # a part of a file
 
@@ -51,7 +50,7 @@ def work_out(
         given = [Passage.of(sources[chunk], chunk, passages.known(chunk)) for chunk in chunks]
         is_valid = bool(given) and not is_superseded(question, Path(table.source).name)
         if is_valid and all(passage.text for passage in given) and (reply := worked_out(question, given)):
-            year = max(_YEAR.findall(f"{Path(table.source).name} {given[0].context}"), default="")
+            year = max(YEAR.findall(f"{Path(table.source).name} {given[0].context}"), default="")
             replies.append((year, [replace(hit, chunk=chunk) for chunk in chunks], reply))
     if len(replies) > 1 and _LATEST.search(question):
         latest = max(year for year, *_ in replies)
@@ -60,7 +59,7 @@ def work_out(
     return replies[0][1:] if len(replies) == 1 else ((), None)
 
 
-def _chunks_of(table: "Table", chunk: int, bank: ReadableBank) -> list[int]:
+def _chunks_of(table: Table, chunk: int, bank: ReadableBank) -> list[int]:
     """The chunks of a table, found around one, in order, one for each row of a file; none unless all are there."""
     around = range(max(0, chunk - _MOST_ROWS), min(chunk + _MOST_ROWS, bank.totals().chunks))
     stored = dict(zip(around, bank.chunks_at(around), strict=True))

@@ -12,7 +12,7 @@ from typing import Final, Literal, NamedTuple
 
 from mbc_engine.bank.words import stems_of
 from mbc_engine.mini.kinds.lists import name_of
-from mbc_engine.mini.kinds.passages import Item, Passage, Reply, joined, table_rows
+from mbc_engine.mini.kinds.passages import Item, Passage, Reply, Row, joined, table_rows
 from mbc_engine.mini.words import missing
 from mbc_engine.sources import content_stems
 from mbc_engine.text.dates import asks_when, months_in, period_in
@@ -20,7 +20,6 @@ from mbc_engine.text.document import MONTH_NAMES, MONTH_WORDS, date_in_name
 from mbc_engine.text.language import canonical_question
 
 Operation = Literal["total", "average", "most", "least", "count"]
-Row = Sequence[tuple[str, str]]
 
 _OPERATIONS: Final[Sequence[tuple[Operation, str]]] = (
     ("average", r"\baverage\b|(?:^|\bthe )mean\b"),
@@ -74,6 +73,7 @@ _IDENTIFIER: Final = re.compile(
 )
 _LEVEL: Final = re.compile(r"\b(?:balance|saldo|remaining|left|rate|each|unit|stand)\b|%", re.IGNORECASE)
 _QUANTITIES: Final = stems_of("quantity qty amount count sold pieces units stock sum total price")
+_PRICES, _PIECES = stems_of("price cost"), stems_of("quantity qty pieces units")
 _KINDS: Final = re.compile(r"currency|type|kind|direction|in/out|unit", re.IGNORECASE)  # of figures, in a column
 _INCOMING: Final = re.compile(r"\b(?:income|salary|refunds?|credit|deposit|received)\b", re.IGNORECASE)
 # A number with what stands before and after it.
@@ -98,7 +98,7 @@ _DAY_OF_MONTH: Final = re.compile(
     rf"\b\d\d?(?:st|nd|rd|th)?(?: of)? (?:{MONTH_WORDS})\b|\b(?:{MONTH_WORDS}) \d\d?(?:st|nd|rd|th)?\b(?!\d)",
     re.IGNORECASE,
 )
-_YEAR: Final = re.compile(r"(?<!\d)(?:19|20)\d\d(?!\d)")
+YEAR: Final = re.compile(r"(?<!\d)(?:19|20)\d\d(?!\d)")
 
 
 def operation_of(question: str) -> Operation | None:
@@ -119,7 +119,7 @@ def worked_out(question: str, passages: Sequence[Passage]) -> Reply | None:
     question = _A_DAY.sub("", _NOT_DONE.sub("not ", question))
     stems, counted = content_stems(_THIS_YEAR.sub("", question)), _counted(question)
     name, rows = table.column_for(question, stems), table.rows_for(question, stems)
-    if operation == "count" and (name is None or not counted & _stems_of_name(name)):
+    if operation == "count" and (name is None or not counted & table.stems[name]):
         return table.count(question, counted, rows)
     figures = table.figures_of(name, rows, question) if name else {}
     if name is None or len(figures) < 2:
@@ -165,6 +165,7 @@ class _Table:
         for number, (_, row) in enumerate(rows):
             for name, value in row:
                 self.cells.setdefault(name, {})[number] = value
+        self.stems = {name: _stems_of_name(name) for name in self.cells}
         days = {name: _days(cells.values()) for name, cells in self.cells.items()}
         self.dates = {name: dict(zip(self.cells[name], found, strict=True)) for name, found in days.items() if found}
         # The first column says what a row is about.
@@ -213,16 +214,16 @@ class _Table:
 
     def item(self, text: str, number: int) -> Item:
         at, row = self.rows[number]
-        return Item(text, at, "; ".join(map(": ".join, row)))
+        return Item.of_row(text, at, row)
 
     def column_for(self, question: str, wanted: set[str]) -> str | None:
         """The column of figures that a question asks for, by its name, or because the question implies such a name."""
         for stems in (wanted, *(implied for asking, implied in _IMPLIED if asking.search(question))):
-            shared = {name: len(stems & _stems_of_name(name)) for name in self.figures}
+            shared = {name: len(stems & self.stems[name]) for name in self.figures}
             best = [name for name in shared if shared[name] == max(shared.values())]
             if len(best) == 1 and shared[best[0]]:
                 is_best = re.search(r"\b(?:best|worst)\b", question, re.IGNORECASE)
-                return None if is_best and _INCOME.isdisjoint(_stems_of_name(best[0])) else best[0]
+                return None if is_best and _INCOME.isdisjoint(self.stems[best[0]]) else best[0]
         return None
 
     def figures_of(self, name: str, rows: Sequence[int], question: str) -> Mapping[int, Decimal]:
@@ -239,8 +240,8 @@ class _Table:
         is_of_money = _OF_EXPENSES.search(question) or _OF_INCOME.search(question)
         texts = " ".join(value for number in rows for _, value in self.rows[number][1])
         has_income = is_of_money and min(self.figures[name].values.values()) >= 0 and _INCOMING.search(texts)
-        is_price = not _stems_of_name(name).isdisjoint(stems_of("price cost"))
-        has_quantity = any(_stems_of_name(other) & stems_of("quantity qty pieces units") for other in self.cells)
+        is_price = not self.stems[name].isdisjoint(_PRICES)
+        has_quantity = not _PIECES.isdisjoint(chain(*self.stems.values()))
         has_kinds = any(len({self.cells[kind].get(number, "") for number in rows}) > 1 for kind in kinds)
         return bool(has_kinds or has_income or (is_price and has_quantity))
 
@@ -259,30 +260,30 @@ class _Table:
         chosen = {*range(len(self.rows))}
         dates = self._dates_for(wanted)
         years = {day[:4] for day in dates.values()}
-        if _THIS_YEAR.search(question) and len(years) > 1 and not _YEAR.search(self.said):
+        if _THIS_YEAR.search(question) and len(years) > 1 and not YEAR.search(self.said):
             return []
         if dates:
             wanted = wanted - _TIMES
-        if months_in(question) or period_in(question) or _YEAR.search(question):
+        if months_in(question) or period_in(question) or YEAR.search(question):
             if len(dates) < len(self.rows):
                 return []
             chosen = {number for number, day in dates.items() if _is_of(question, day, years)}
             wanted = {stem for stem in wanted if not stem.isdigit()} - _TIMES - _MONTHS
         quantities = stems_of(" ".join(name for name in self.figures if name not in self.done))
-        asked = [name for name in self.done if not wanted.isdisjoint(_stems_of_name(name) - quantities)]
+        asked = [name for name in self.done if not wanted.isdisjoint(self.stems[name] - quantities)]
         if asked:
             done = self.done[min(asked, key=len)]
             chosen = chosen - done if _NOT.search(question) else chosen & done
         elif _NOT.search(question):
             return []
-        in_names = {stem for name in self.cells for stem in _stems_of_name(name)}
+        in_names = {*chain(*self.stems.values())}
         for stem in missing(wanted - _ASKING - in_names, f"{self.said} {' '.join(self.cells)}"):
             chosen &= self._rows_with(stem, wanted)
         return sorted(chosen)
 
     def _dates_for(self, wanted: set[str]) -> Mapping[int, str]:
         """The dates of rows by the only column of dates, or the only one that a question names."""
-        names = [name for name in self.dates if len(self.dates) == 1 or wanted & _stems_of_name(name) - _TIMES]
+        names = [name for name in self.dates if len(self.dates) == 1 or wanted & self.stems[name] - _TIMES]
         return self.dates[names[0]] if len(names) == 1 else {}
 
     def _rows_with(self, stem: str, wanted: set[str]) -> set[int]:
@@ -292,21 +293,19 @@ class _Table:
             if stem.isdigit() or name not in self.figures:
                 having = {number for number, value in cells.items() if not missing({stem}, value)}
                 found |= {name: having} if having else {}
-        shared = {name: len(wanted & _stems_of_name(name)) for name in found}
+        shared = {name: len(wanted & self.stems[name]) for name in found}
         return set().union(*(found[name] for name in found if shared[name] == max(shared.values())))
 
     def count(self, question: str, counted: set[str], rows: Sequence[int]) -> Reply | None:
         """How many rows a question is about, if a row is one of what it asks for."""
         first, *others = self.cells
-        done = {stem for name in self.done for stem in _stems_of_name(name)}
+        done = {*chain(*(self.stems[name] for name in self.done))}
         counted = counted - done
         is_named = not missing(counted, first)
-        is_of_others = any(counted & _stems_of_name(name) for name in others)
+        is_of_others = any(counted & self.stems[name] for name in others)
         # Of a table of quantities, a row is not one of what is counted.
         is_limited = len(rows) < len(self.rows) or not done.isdisjoint(stems_of(question))
-        is_one_a_row = is_limited and _QUANTITIES.isdisjoint(
-            {stem for name in self.cells for stem in _stems_of_name(name)}
-        )
+        is_one_a_row = is_limited and _QUANTITIES.isdisjoint(chain(*self.stems.values()))
         is_repeated = len({self.cells[first].get(number) for number in rows}) < len(rows)
         if not rows or not counted or is_of_others or is_repeated or not (is_named or is_one_a_row):
             return None
@@ -317,27 +316,27 @@ class _Table:
         self, question: str, wanted: set[str], name: str, first: Sequence[int], rows: Sequence[int]
     ) -> Reply | None:
         """What a question asks of the first of some rows by a column: the figure, another cell, or their name."""
-        asked = [other for other in self.cells if other != name and not wanted.isdisjoint(_stems_of_name(other))]
+        asked = [other for other in self.cells if other != name and not wanted.isdisjoint(self.stems[other])]
         if asks_when(question) or not wanted.isdisjoint(_TIMES):
             dates = self._dates_for(wanted)
             asked = [other for other in self.dates if self.dates[other] == dates] or asked
         if asks_when(question) and not asked:
             return None
-        texts = {at: next((value for key, value in self.rows[at][1] if key in asked), self._name(at)) for at in rows}
+        texts = {
+            at: next((value for key, value in self.rows[at][1] if key in asked), name_of(self.rows[at][1]))
+            for at in rows
+        }
         is_of_things = asked or re.match(
             r"\W*(?:(?:at|in|on|for|to) )?(?:who|whom|where|which)\b", question, re.IGNORECASE
         )
         is_of_months = wanted & stems_of("month year") and not wanted & stems_of("day date")
-        if not asked and wanted & _stems_of_name(name) and re.match(r"\W*(?:what|how)\b", question, re.IGNORECASE):
+        if not asked and wanted & self.stems[name] and re.match(r"\W*(?:what|how)\b", question, re.IGNORECASE):
             column, (best, *_) = self.figures[name], first
             texts, first = {best: column.written(column.values[best], column.units[best])}, [best]
         elif (is_of_things and len({*texts.values()}) < len(rows) and not _LEVEL.search(name)) or is_of_months:
             return None  # the figures of one thing, or of a month, would have to be added
         items = tuple(self.item(texts[at], at) for at in first)
         return Reply(joined([texts[at] for at in first]), items, is_certain=True)
-
-    def _name(self, number: int) -> str:
-        return name_of([*self.rows[number][1]])
 
 
 def _stems_of_name(name: str) -> set[str]:
@@ -355,7 +354,7 @@ def _counted(question: str) -> set[str]:
 def _is_of(question: str, day: str, years: Collection[str]) -> bool:
     """Whether an ISO date is of the time that a question names, or since then if it says so; `years` are of all dates."""
     period, months = period_in(question), months_in(question)
-    is_unclear = len({*_YEAR.findall(question)}) > 1 or (period is None and (len(years) > 1 or not months))
+    is_unclear = len({*YEAR.findall(question)}) > 1 or (period is None and (len(years) > 1 or not months))
     if is_unclear or (_DAY_OF_MONTH.search(question) and not (period and period.day)):
         return False
     if re.search(r"\bsince\b", question, re.IGNORECASE):

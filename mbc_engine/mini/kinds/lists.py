@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from mbc_engine.bank.words import stems_of
 from mbc_engine.mini.kinds.forms import ANY_NUMBER, ANY_ORDINAL, LOOKED_AT, NUMBERS, ORDINALS, Kind
-from mbc_engine.mini.kinds.passages import GENERIC, NAMED, Item, Passage, Reply, joined, table_rows
+from mbc_engine.mini.kinds.passages import GENERIC, NAMED, Item, Passage, Reply, Row, joined, table_rows
 from mbc_engine.mini.words import missing
 from mbc_engine.sources import content_stems, sentence_around
 from mbc_engine.text import split_sentences
@@ -186,7 +186,6 @@ def _end_of_list(text: str, start: int, end: int) -> int:
 
 
 _NEGATION: Final = re.compile(r"\b(?:not|no|never|without|except|but)\b|n['\u2019]t\b", re.IGNORECASE)
-Row = list[tuple[str, str]]
 _NAMES: Final = ("name", "title")  # of columns that say what a row is about, if the first does not
 
 
@@ -219,7 +218,7 @@ def table_column(question: str, passages: Sequence[Passage], best: int | None) -
         asked_cells = (value for column, value in row if asked & stems_of(column) and not bound & stems_of(value))
         value = next(asked_cells, name_of(row))
         if not bound & stems_of(value):
-            items.setdefault(value, Item(value, at, "; ".join(map(": ".join, row))))
+            items.setdefault(value, Item.of_row(value, at, row))
     is_certain = stems <= asked | bound | headers | GENERIC
     if (
         not items
@@ -240,7 +239,7 @@ def _rows_with_value(stems: set[str], rows: Sequence[tuple[int, Row]]) -> Reply 
     items: dict[str, Item] = {}
     for at, row in rows:
         if any(len(said) > 1 and said <= stems for said in (content_stems(value) for _, value in row)):
-            items.setdefault(name_of(row), Item(name_of(row), at, "; ".join(map(": ".join, row))))
+            items.setdefault(name_of(row), Item.of_row(name_of(row), at, row))
     is_best = any(item.passage == 0 for item in items.values())
     return Reply(joined([*items]), tuple(items.values()), is_certain=True) if is_best else None
 

@@ -47,12 +47,20 @@ class Passage(NamedTuple):
         return f"{self.context}\n{self.text}"
 
 
+# The cells of a row of a table, each with its column.
+Row = Sequence[tuple[str, str]]
+
+
 class Item(NamedTuple):
     """A part of an answer, the index of its passage, and where it stands there."""
 
     text: str
     passage: int
     sentence: str
+
+    @classmethod
+    def of_row(cls, text: str, passage: int, row: Row) -> Self:
+        return cls(text, passage, "; ".join(map(": ".join, row)))
 
 
 @dataclass(frozen=True)
