@@ -54,6 +54,7 @@ SOIL = (
     "LabNo: NL1; SampleID: SO-01; OrganicMatter_pct: 18.0",
     "LabNo: NL2; SampleID: SO-02; OrganicMatter_pct: 20.8",
 )
+ELECTRICITY = ("Month: 2024-01; Price per kWh: 0.31; Cost: 96.10", "Month: 2024-02; Price per kWh: 0.33; Cost: 86.80")
 WITH_TOTAL = ("Item: rope; Cost: 4", "Item: lamp; Cost: 5", "Item: Total; Cost: 9")
 
 
@@ -69,6 +70,7 @@ WITH_TOTAL = ("Item: rope; Cost: 4", "Item: lamp; Cost: 5", "Item: Total; Cost: 
         (PULSE, "What is the average pulse at home?", "70.33", [0, 2, 3]),
         (PULSE, "what was my average weight", "60.97 kg", [0, 1, 3]),
         (PULSE, "When was the pulse at its lowest?", "2024-04-23", [2]),
+        (ELECTRICITY, "What is the total price?", None, []),  # no sum of rates
         (PULSE, "What was the highest pulse in March?", None, []),  # nothing to compare
         (PULSE, "What was the highest pulse?", "104", [0]),
         (PULSE, "Where was the pulse the highest?", "2024-02-13", [0]),

@@ -71,7 +71,9 @@ _CARRIED: Final = re.compile(r"(?:opening|closing) balance|balance (?:brought|ca
 _IDENTIFIER: Final = re.compile(
     r"(?:.*[ _]|)(?:no|nr|id|number|code|ref|reference|phone|telephone|mobile|zip|postcode|year)\.?", re.IGNORECASE
 )
-_LEVEL: Final = re.compile(r"\b(?:balance|saldo|remaining|left|rate|each|unit|stand)\b|%", re.IGNORECASE)
+_LEVEL: Final = re.compile(
+    r"\b(?:balance|saldo|remaining|left|rate|each|per|average|mean|unit|stand)\b|%", re.IGNORECASE
+)
 _QUANTITIES: Final = stems_of("quantity qty amount count sold pieces units stock sum total price")
 _PRICES, _PIECES = stems_of("price cost"), stems_of("quantity qty pieces units")
 _KINDS: Final = re.compile(r"currency|type|kind|direction|in/out|unit", re.IGNORECASE)  # of figures, in a column
