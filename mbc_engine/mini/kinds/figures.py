@@ -13,7 +13,7 @@ from typing import Final, Literal, NamedTuple
 from mbc_engine.bank.words import stems_of
 from mbc_engine.mini.kinds.lists import name_of
 from mbc_engine.mini.kinds.passages import Item, Passage, Reply, Row, joined, table_rows
-from mbc_engine.mini.words import missing
+from mbc_engine.mini.words import NEGATION, missing
 from mbc_engine.sources import content_stems
 from mbc_engine.text.dates import asks_when, months_in, period_in
 from mbc_engine.text.document import MONTH_NAMES, MONTH_WORDS, date_in_name
@@ -90,7 +90,6 @@ _YES_OR_NO: Final = {
     **dict.fromkeys(("yes", "y", "true", "x", "\u2713", "\u2714", "done", "paid"), True),
     **dict.fromkeys(("no", "n", "false", "-", "\u2717", "\u2718", "open", "unpaid"), False),
 }
-_NOT: Final = re.compile(r"\b(?:not|no|never|without|(?:have|has|did|do|does)nt)\b|n['\u2019]t\b", re.IGNORECASE)
 _NOT_DONE: Final = re.compile(r"\bun(?=(?:paid|sold|used|signed|returned|finished|answered|opened)\b)", re.IGNORECASE)
 _MOST_SHOWN: Final = 10
 _MOST_COLUMNS: Final = 64
@@ -275,8 +274,8 @@ class _Table:
         asked = [name for name in self.done if not wanted.isdisjoint(self.stems[name] - quantities)]
         if asked:
             done = self.done[min(asked, key=len)]
-            chosen = chosen - done if _NOT.search(question) else chosen & done
-        elif _NOT.search(question):
+            chosen = chosen - done if NEGATION.search(question) else chosen & done
+        elif NEGATION.search(question):
             return []
         in_names = {*chain(*self.stems.values())}
         for stem in missing(wanted - _ASKING - in_names, f"{self.said} {' '.join(self.cells)}"):

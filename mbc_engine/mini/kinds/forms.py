@@ -34,13 +34,16 @@ _WORKS: Final = (
 )
 # Comparatives, each with what the sentence has to speak of, and whether the larger number has it.
 CUES: Final = {
-    **{f"{word}er": (word, True) for word in ("tall", "high", "long", "deep", "fast", "warm", "old", "great", "strong")},
+    **{f"{word}er": (word, True) for word in ("tall", "high", "long", "deep", "fast", "warm", "great", "strong")},
     "bigger": ("", True), "larger": ("", True), "wider": ("wide", True), "heavier": ("weigh|heavy", True),
-    "older": ("born|built|founded|old", False), "younger": ("born|built|founded", True), "newer": ("built|founded", True),
+    "older": ("born|built|founded|old", True), "younger": ("born|built|founded|old", False), "newer": ("built|founded|old", False),
     "more": ("", True), "later": ("", True), "less": ("", False), "fewer": ("", False), "smaller": ("", False),
     "cheaper": ("", False), "lower": ("low|high", False), "earlier": ("", False), "slower": ("", False),
     "shorter": ("tall|long|short", False), "lighter": ("weigh|light", False), "colder": ("cold", False),
 }  # fmt: skip
+# Of years, and of times that something takes, the smaller has these.
+OF_AGE: Final = ("older", "younger", "newer")
+OF_SPEED: Final = ("faster", "slower")
 COMPARATIVE: Final = rf"\b(?:{'|'.join(CUES)})\b"
 BE_OR_DO: Final = r"(?:am|is|are|was|were|do|does|did|has|have|had|can|could|may|must|should|shall|will|would)"
 _GIVE: Final = r"^(?:please )?(?:give (?:me|us) )?(?:an? |the )?(?:short |brief |quick )?"

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from mbc_engine.bank.words import stems_of
 from mbc_engine.mini.kinds.forms import ANY_NUMBER, ANY_ORDINAL, LOOKED_AT, NUMBERS, ORDINALS, Kind
 from mbc_engine.mini.kinds.passages import GENERIC, NAMED, Item, Passage, Reply, Row, joined, table_rows
-from mbc_engine.mini.words import missing
+from mbc_engine.mini.words import NEGATION, missing
 from mbc_engine.sources import content_stems, sentence_around
 from mbc_engine.text import split_sentences
 from mbc_engine.text.characters import on_one_line
@@ -185,7 +185,7 @@ def _end_of_list(text: str, start: int, end: int) -> int:
     return at if are_names and number > 1 and at == last else end
 
 
-_NEGATION: Final = re.compile(r"\b(?:not|no|never|without|except|but)\b|n['\u2019]t\b", re.IGNORECASE)
+_EXCEPTION: Final = re.compile(rf"{NEGATION.pattern}|\b(?:except|but)\b", re.IGNORECASE)
 _NAMES: Final = ("name", "title")  # of columns that say what a row is about, if the first does not
 
 
@@ -195,7 +195,7 @@ def table_column(question: str, passages: Sequence[Passage], best: int | None) -
     If not all its words are there, the reader's span has to be in one of these rows' passages.
     """
     rows = [(at, row) for at, passage in enumerate(passages) for row in table_rows(passage.text)]
-    if not rows or _NEGATION.search(question):
+    if not rows or _EXCEPTION.search(question):
         return None
     stems = content_stems(question)
     headers = stems_of(" ".join(column for _, row in rows for column, _ in row))
