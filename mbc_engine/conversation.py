@@ -1,7 +1,7 @@
 """Rule-based completion of follow-up questions in a conversation, from the previous question and its answer.
 
 A pronoun without an antecedent in its question is replaced by what it refers to, if the kind fits: a person for "she",
-a index for "there". A question without a verb ("and when?", "what about Belgium?") takes the rest of the previous
+a place for "there". A question without a verb ("and when?", "what about Belgium?") takes the rest of the previous
 question. If the rules are unsure, the content words of that question are added, which is enough to find the passage. A
 standalone question is left unchanged.
 
@@ -53,6 +53,9 @@ _TIME: Final = re.compile(
     r"today|now|yesterday)\b",
     re.IGNORECASE,
 )
+# When was it at its lowest, and how low was it?
+_EXTREME: Final = re.compile(r"\bat (?:its|their) (?P<how>\w+)est\b", re.IGNORECASE)
+_HOW_MUCH: Final = re.compile(r"(?:what|how (?P<how>\w+)) (?:was|were|is|are) (?:it|they|that)", re.IGNORECASE)
 _NOT_REFERRING: Final = re.compile(r"year|month|week|day|time|kind|type|sort")  # after "this"
 _ORDINAL: Final = re.compile(r"\b(?:first|second|third|fourth|fifth|last|next|other|1st|2nd|3rd)\b", re.IGNORECASE)
 _JOINED: Final = re.compile(r"(?:(?:and|but|or|so|ok|okay)\b,? *)+", re.IGNORECASE)
@@ -125,6 +128,8 @@ def rewritten(question: str, before: str, answer: str | None) -> str:
     if is_whole or max(len(question), len(before)) > _LONGEST_QUESTION:
         return question
     previous = _PreviousTurn(before, answer)
+    if how_much := _how_much(" ".join(words), previous):
+        return f"{how_much}?"
     if references := _referring(words):
         return f"{_resolved(words, references, previous, is_fragment=about is not None)}?"
     if about or _is_fragment(words, is_joined=joined is not None):
@@ -132,6 +137,15 @@ def rewritten(question: str, before: str, answer: str | None) -> str:
     if joined and not _names(words):
         return f"{_with_content(words, previous)}?"
     return question
+
+
+def _how_much(question: str, previous: "_PreviousTurn") -> str | None:
+    """What was most or least, if the question before asked when, and this how much it was."""
+    extreme, asking = _EXTREME.search(" ".join(previous.words)), _HOW_MUCH.fullmatch(question)
+    if not extreme or not asking or not previous.has_auxiliary:
+        return None
+    is_same = asking["how"] is None or extreme["how"].startswith(asking["how"].lower())
+    return f"what {' '.join(previous.rest)}" if is_same else None
 
 
 # Where one question ends and the next begins.
@@ -151,7 +165,8 @@ def questions_in(line: str) -> list[str]:
         for words in begin
     )
     first = begin[0] if begin else []
-    is_whole = len(first) > _FEW or any(word in _AUXILIARIES or _is_verb(word) for word in first)
+    has_verb = any(word in _AUXILIARIES or _is_verb(word) for word in first)
+    is_whole = len(first) > _FEW or has_verb or (first[:1] == ["who"] and not _FUNCTION.issuperset(first[1:2]))
     are_questions &= is_whole and bool(first[2:] or all(words[1:] for words in begin))
     return [f"{part}?" for part in parts] if 1 < len(parts) <= _MOST_QUESTIONS and are_questions else [line]
 
