@@ -15,11 +15,10 @@ from dataclasses import replace
 from typing import Final
 
 from mbc_engine.answer import Answer, AnswerItem
-from mbc_engine.text.language import word_set
+from mbc_engine.text.language import AUXILIARIES, QUESTION_WORDS, word_set
 
 _BEING: Final = word_set("am are is was were be been has have had")
-_AUXILIARIES: Final = _BEING | word_set("do does did can could will would shall should may might must")
-_ASKING: Final = word_set("what when where which who whom whose why how")
+_AUXILIARIES: Final = _BEING | AUXILIARIES
 _PLACED: Final = word_set("at from in inside into near of off on onto outside through to")
 _PREPOSITIONS: Final = _PLACED | word_set(
     "about across after against along among around as before behind below beside between beyond by despite down during "
@@ -37,7 +36,7 @@ _OTHERS: Final = word_set(
     "precisely one ones other another all both each today now ago s t"
 )
 _DETERMINERS: Final = word_set("a an the my our your his her its their this that these those")
-_FUNCTION: Final = _AUXILIARIES | _ASKING | _PREPOSITIONS | _CLAUSES | _POINTING | _OTHERS | frozenset(_PRONOUNS)
+_FUNCTION: Final = _AUXILIARIES | QUESTION_WORDS | _PREPOSITIONS | _CLAUSES | _POINTING | _OTHERS | frozenset(_PRONOUNS)
 # Common verbs; others are recognised only by their -ed.
 _VERBS: Final = word_set(
     "ask attend become begin believe belong born bring build buy call change choose come create die direct drive earn end "
@@ -150,7 +149,7 @@ def _how_much(question: str, previous: "_PreviousTurn") -> str | None:
 
 # Where one question ends and the next begins.
 _NEXT: Final = re.compile(
-    rf"\?\s+(?:and\b,? )?(?=\w)|,? and (?=(?:(?:at|by|for|from|in|on|since|to|with) )?(?:{'|'.join(sorted(_ASKING))})\b)",
+    rf"\?\s+(?:and\b,? )?(?=\w)|,? and (?=(?:(?:at|by|for|from|in|on|since|to|with) )?(?:{'|'.join(sorted(QUESTION_WORDS))})\b)",
     re.IGNORECASE,
 )
 _MOST_QUESTIONS: Final = 8
@@ -161,7 +160,8 @@ def questions_in(line: str) -> list[str]:
     parts = [part for each in _NEXT.split(line[:_LONGEST_QUESTION]) if (part := each.strip(_END))]
     begin = [[*map(_normalised, part.split())] for part in parts]
     are_questions = all(
-        words[words[0] in _PREPOSITIONS and len(words) > 1] in (_ASKING | _AUXILIARIES if words[1:] else _ASKING)
+        words[words[0] in _PREPOSITIONS and len(words) > 1]
+        in (QUESTION_WORDS | _AUXILIARIES if words[1:] else QUESTION_WORDS)
         for words in begin
     )
     first = begin[0] if begin else []
@@ -289,7 +289,7 @@ def _asking(words: Sequence[str]) -> int:
     """The number of words in the opening question phrase: "In which city", "How many pages", "Who"."""
     start = int(bool(words) and _normalised(words[0]) in _PREPOSITIONS)
     question_word = _normalised(words[start]) if start < len(words) else ""
-    if question_word not in _ASKING:
+    if question_word not in QUESTION_WORDS:
         return 0
     if question_word not in ("what", "which", "whose", "how") or start + 1 == len(words):
         return start + 1
@@ -375,7 +375,7 @@ def _is_fragment(words: Sequence[str], *, is_joined: bool) -> bool:
         return True
     if any(plain in _AUXILIARIES or _is_verb(word) or "'s" in word for plain, word in zip(bare, words, strict=True)):
         return False
-    asking = [index for index in range(min(2, len(bare))) if bare[index] in _ASKING]
+    asking = [index for index in range(min(2, len(bare))) if bare[index] in QUESTION_WORDS]
     if not asking:
         return len(bare) <= _FEW and (is_joined or bare[0] in _PREPOSITIONS)
     content = [word for word in bare[asking[0] + 1 :] if word not in _OTHERS | _PREPOSITIONS]
@@ -402,7 +402,7 @@ def _with_content(words: Sequence[str], previous: _PreviousTurn, answer: str = "
 
 def _completed(words: Sequence[str], previous: _PreviousTurn) -> str:
     bare = list(map(_normalised, words))
-    if any(word in _ASKING for word in bare[:2]):
+    if any(word in QUESTION_WORDS for word in bare[:2]):
         opening = [word for word, plain in zip(words, bare, strict=True) if plain not in ("exactly", "precisely")]
         answer = previous.answer if previous.asks.startswith(("what", "which", "who")) else ""
         rest = [*previous.rest, answer] if previous.has_auxiliary else [answer, *previous.rest]

@@ -6,7 +6,7 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from mbc_engine.bank.words import stems_of
-from mbc_engine.mini.kinds.forms import BE_OR_DO, COMPARATIVE, CUES, OF_AGE, OF_SPEED
+from mbc_engine.mini.kinds.forms import ANY_AUXILIARY, COMPARATIVE, CUES, OF_AGE, OF_SPEED
 from mbc_engine.mini.kinds.passages import NAMED, Item, Passage, Reply, Sentence, sentences_of, table_rows, with_all
 from mbc_engine.mini.words import has_stem, missing
 from mbc_engine.sources import content_stems
@@ -34,7 +34,7 @@ def compare_two(question: str, passages: Sequence[Passage]) -> Reply | None:
         return None
     left, right = match["this"] or match["one"] or match["left"], match["that"] or match["other"] or match["right"]
     comparative = re.search(COMPARATIVE, question.lower())
-    left = re.sub(rf"^(?:.*?{COMPARATIVE}(?: \w+)? |{BE_OR_DO} )", "", left, flags=re.IGNORECASE)
+    left = re.sub(rf"^(?:.*?{COMPARATIVE}(?: \w+)? |{ANY_AUXILIARY} )", "", left, flags=re.IGNORECASE)
     right = re.sub(rf" {COMPARATIVE}.*$", "", right, flags=re.IGNORECASE)
     own = [content_stems(left) - content_stems(right), content_stems(right) - content_stems(left)]
     cue, is_larger = CUES[comparative[0]] if comparative else ("", True)

@@ -11,6 +11,7 @@ from itertools import chain
 from typing import Final, Literal, NamedTuple
 
 from mbc_engine.bank.words import stems_of
+from mbc_engine.mini.kinds.forms import ANY_AUXILIARY
 from mbc_engine.mini.kinds.lists import name_of
 from mbc_engine.mini.kinds.passages import Item, Passage, Reply, Row, joined, table_rows
 from mbc_engine.mini.words import NEGATION, missing
@@ -31,7 +32,7 @@ _OPERATIONS: Final[Sequence[tuple[Operation, str]]] = (
 )
 # Questions that are about something else, or about a part of the rows in a way that is not understood.
 _OTHERWISE: Final = re.compile(
-    r"^(?:why|how come|am|is|are|was|were|do|does|did|can|could|may|might|must|should|will|would|has|have|had)\b|"
+    rf"^(?:why|how come|{ANY_AUXILIARY})\b|"
     r"\b(?:at (?:most|least)|over|under|above|below|than|but|or|and|both|neither|nor|except|other|another|per|each|every|by|"
     r"up to|through|between|until|till|before|after|last|next|this (?:month|week)|today|yesterday|same|difference|compared|"
     r"yet to|mean\?)(?!\w)"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final, Literal
 
 from mbc_engine.bank.words import stems_of
-from mbc_engine.mini.kinds.forms import BE_OR_DO
+from mbc_engine.mini.kinds.forms import ANY_AUXILIARY
 from mbc_engine.mini.kinds.passages import NAMED, Item, Passage, Reply, sentences_of, topic_of
 from mbc_engine.mini.penalties import is_of_another, is_superseded
 from mbc_engine.mini.words import NEGATION, has_stem, missing
@@ -26,7 +26,7 @@ _CLAUSE: Final = re.compile(
 _PAST, _PRESENT = re.compile(r"\b(?:was|were|had|did)\b"), re.compile(r"^(?:am|is|are|do|does|has|have|can|may)\b")
 _DONE: Final = re.compile(r"\b(?:\w+ed|was|were|had|did|have|has)\b", re.IGNORECASE)
 _PLACED: Final = re.compile(r"(?:at|by|during|for|from|in|near|on|since|with)\b", re.IGNORECASE)
-_VERB: Final = re.compile(rf"{BE_OR_DO}|been|be", re.IGNORECASE)
+_VERB: Final = re.compile(rf"{ANY_AUXILIARY}|been|be", re.IGNORECASE)
 _ENOUGH: Final = 2 / 3  # of the words of a question
 _FEWEST_ASKED: Final = 2  # "open windows" does not answer "are we open?"
 _ALLOWING: Final = stems_of("allowed permitted possible okay able take bring use")
