@@ -29,14 +29,16 @@ _CLAUSES: Final = word_set(
 )
 _PEOPLE: Final = {word: kind for kind in ("he him his", "she her hers") for word in kind.split()}
 _PRONOUNS: Final = _PEOPLE | {word: kind for kind in ("it its", "they them their theirs") for word in kind.split()}
-_OWNING: Final = word_set("his her hers its their theirs")
-_POINTING: Final = word_set("that this these those")
+_POSSESSIVES: Final = word_set("his her hers its their theirs")
+_DEMONSTRATIVES: Final = word_set("that this these those")
 _OTHERS: Final = word_set(
     "a an the i me my we us our you your there then not no any some much many more most less few also else ever exactly "
     "precisely one ones other another all both each today now ago s t"
 )
 _DETERMINERS: Final = word_set("a an the my our your his her its their this that these those")
-_FUNCTION: Final = _AUXILIARIES | QUESTION_WORDS | _PREPOSITIONS | _CLAUSES | _POINTING | _OTHERS | frozenset(_PRONOUNS)
+_FUNCTION: Final = (
+    _AUXILIARIES | QUESTION_WORDS | _PREPOSITIONS | _CLAUSES | _DEMONSTRATIVES | _OTHERS | frozenset(_PRONOUNS)
+)
 # Common verbs; others are recognised only by their -ed.
 _VERBS: Final = word_set(
     "ask attend become begin believe belong born bring build buy call change choose come create die direct drive earn end "
@@ -60,7 +62,7 @@ _ORDINAL: Final = re.compile(r"\b(?:first|second|third|fourth|fifth|last|next|ot
 _JOINED: Final = re.compile(r"(?:(?:and|but|or|so|ok|okay)\b,? *)+", re.IGNORECASE)
 _ABOUT: Final = re.compile(r"(?:what|how) about +", re.IGNORECASE)
 # What follows an "it" that refers to nothing.
-_EMPTY: Final = re.compile(
+_EXPLETIVE: Final = re.compile(
     r"(?:true|possible|legal|illegal|important|necessary|safe|likely|common|raining|snowing|rain|snow)\b|"
     r"(?:takes?|took|means?|costs?|from)\b.*\bto\b|(?:make|difficult|easy|hard)\b|called \w"
 )
@@ -233,7 +235,7 @@ class _PreviousTurn:
             spans[0] = spans[0][0], spans[0][1] - 1
         return spans
 
-    def meaning(self, kind: str) -> str:
+    def antecedent(self, kind: str) -> str:
         """What a pronoun of this kind, "there" or "then" refers to; "" if unsure."""
         if kind == "then":
             is_year = re.fullmatch(r"\d{4}", self.answer)
@@ -326,7 +328,7 @@ def _referring(words: Sequence[str]) -> list[int]:
         previous, after = bare[index - 1] if index else "", bare[index + 1]
         if word in _PRONOUNS:
             is_title = bool(index) and words[index].istitle()  # Let It Be
-            if not is_title and not _is_empty(bare, index) and not _is_explained(words, index):
+            if not is_title and not _is_expletive(bare, index) and not _has_antecedent(words, index):
                 references.setdefault(_PRONOUNS[word], index)
         elif word == "there":
             exists = previous in _BEING and (previous not in ("was", "were") or bare[:2] == ["how", "many"])
@@ -334,7 +336,7 @@ def _referring(words: Sequence[str]) -> list[int]:
                 references.setdefault(word, index)
         elif word == "then" and index and not after:
             references.setdefault(word, index)
-        elif word in _POINTING:
+        elif word in _DEMONSTRATIVES:
             ends = after in {"", *_AUXILIARIES, *_PREPOSITIONS}
             begins = not index or previous in _AUXILIARIES | _PREPOSITIONS | _VERBS
             if (ends and begins) or (index and word != "that" and after and not _NOT_REFERRING.match(after)):
@@ -342,14 +344,14 @@ def _referring(words: Sequence[str]) -> list[int]:
     return sorted(references.values())
 
 
-def _is_empty(bare: Sequence[str], index: int) -> bool:
+def _is_expletive(bare: Sequence[str], index: int) -> bool:
     """Whether a pronoun refers to nothing, or to what follows: is it true that; what time is it; why is it called X."""
     after = " ".join(bare[index + 1 :]).strip()
     is_clock = not after and bare[0] == "what" and bare[1] in ("time", "day", "date")
-    return bool(bare[index] == "it" and (is_clock or _EMPTY.match(after)))
+    return bool(bare[index] == "it" and (is_clock or _EXPLETIVE.match(after)))
 
 
-def _is_explained(words: Sequence[str], index: int) -> bool:
+def _has_antecedent(words: Sequence[str], index: int) -> bool:
     """Whether a pronoun may refer to something in its question: an object never refers to the subject of its clause."""
     bare, start = [*map(_normalised, words), ""], _asking(words)
     word, previous, after = bare[index], bare[index - 1], bare[index + 1]
@@ -357,7 +359,7 @@ def _is_explained(words: Sequence[str], index: int) -> bool:
     if _names(words[comma + 1 :], is_start=False) or (word == "they" and _names(words)):
         return True  # in its time, what did Rome do; what do they speak in Rome
     content = [n for n in range(start, index) if bare[n] not in _FUNCTION]
-    owns = word in _OWNING and bool(after) and after not in _FUNCTION
+    owns = word in _POSSESSIVES and bool(after) and after not in _FUNCTION
     is_subject = word in ("he", "she", "they") or (
         word == "it" and (after in _AUXILIARIES or previous in _AUXILIARIES | _CLAUSES)
     )
@@ -386,12 +388,12 @@ def _resolved(words: Sequence[str], references: Sequence[int], previous: _Previo
     resolved = list(words)
     for index in references:
         word, after = _normalised(words[index]), _normalised(words[index + 1]) if index + 1 < len(words) else ""
-        meaning = "" if word in _POINTING else previous.meaning(_PRONOUNS.get(word, word))
-        if not meaning or meaning in resolved:
+        antecedent = "" if word in _DEMONSTRATIVES else previous.antecedent(_PRONOUNS.get(word, word))
+        if not antecedent or antecedent in resolved:
             continue
-        if word in _OWNING and after not in {"", *_FUNCTION}:
-            meaning += "'" if meaning.endswith("s") else "'s"
-        resolved[index] = meaning + ("," if words[index].endswith(",") else "")
+        if word in _POSSESSIVES and after not in {"", *_FUNCTION}:
+            antecedent += "'" if antecedent.endswith("s") else "'s"
+        resolved[index] = antecedent + ("," if words[index].endswith(",") else "")
     is_unsure = is_fragment or resolved == [*words]
     return _with_content(resolved, previous, previous.answer_name) if is_unsure else " ".join(resolved)
 
@@ -417,10 +419,10 @@ def _completed(words: Sequence[str], previous: _PreviousTurn) -> str:
     if ordinal := _ORDINAL.search(fragment):
         changed, count = _ORDINAL.subn(ordinal.group(), question, count=1)
         return changed if count else f"{question}, {fragment}"
-    return _swapped(words, previous)
+    return _substituted(words, previous)
 
 
-def _swapped(words: Sequence[str], previous: _PreviousTurn) -> str:
+def _substituted(words: Sequence[str], previous: _PreviousTurn) -> str:
     """The previous question with its names, or the owner of something, replaced by those of a fragment."""
     owner = re.search(r"[\w-]+(?:['\u2019]s|s['\u2019]) +", " ".join(previous.words))
     if words[0].lower() == "of" and owner:

@@ -148,7 +148,7 @@ def sections_of_others(question: str, text: str) -> list[tuple[int, int]]:
     named one is left out.
     """
     headings = list(_HEADING.finditer(text := text[:_MOST_CHARACTERS]))
-    headings = ([own for own in headings if own[0][0] == "#"] or headings)[1:]
+    headings = ([heading for heading in headings if heading[0][0] == "#"] or headings)[1:]
     asked = content_stems(question) if headings else set()
     starts = [heading.start() for heading in headings]
     sections = list(pairwise([*starts, len(text)]))
@@ -157,8 +157,8 @@ def sections_of_others(question: str, text: str) -> list[tuple[int, int]]:
     for at, heading in enumerate(headings):
         below = (n for n in range(at + 1, len(headings)) if _level(headings[n][0]) <= _level(heading[0]))
         inside = range(at, next(below, len(headings)))
-        own = asked & stems_of(heading[0]) - above
-        if own and own.difference(*(words for n, words in enumerate(said) if n not in inside)):
+        only_here = asked & stems_of(heading[0]) - above
+        if only_here and only_here.difference(*(words for n, words in enumerate(said) if n not in inside)):
             named |= {*inside}
             most = max(most, len(set().union(*(said[n] for n in inside))))
     return [span for at, span in enumerate(sections) if named and at not in named and len(said[at]) < most]

@@ -36,7 +36,7 @@ def compare_two(question: str, passages: Sequence[Passage]) -> Reply | None:
     comparative = re.search(COMPARATIVE, question.lower())
     left = re.sub(rf"^(?:.*?{COMPARATIVE}(?: \w+)? |{ANY_AUXILIARY} )", "", left, flags=re.IGNORECASE)
     right = re.sub(rf" {COMPARATIVE}.*$", "", right, flags=re.IGNORECASE)
-    own = [content_stems(left) - content_stems(right), content_stems(right) - content_stems(left)]
+    things = [content_stems(left) - content_stems(right), content_stems(right) - content_stems(left)]
     cue, is_larger = CUES[comparative[0]] if comparative else ("", True)
     shared = (
         content_stems(question)
@@ -45,14 +45,14 @@ def compare_two(question: str, passages: Sequence[Passage]) -> Reply | None:
     )
     sentences = [(one, passages[one.passage].context) for one in sentences_of(passages)]
     found: list[tuple[Sentence, str]] = []
-    for stems, others in zip(own, reversed(own), strict=True):
+    for stems, others in zip(things, reversed(things), strict=True):
         fitting = [(one, context) for one, context in sentences if stems and _is_of(stems, others, one.text, context)]
         if not fitting:
             return None
-        found.append(min(fitting, key=lambda own: _unlike(own[0].text, own[1], shared, cue)))
+        found.append(min(fitting, key=lambda sentence: _unlike(sentence[0].text, sentence[1], shared, cue)))
     items = tuple(Item(one.text, one.passage, one.text) for one, _ in dict.fromkeys(found))
     name = comparative[0] if comparative else ""
-    numbers = [_quantity(one.text, stems, shared, name) for (one, _), stems in zip(found, own, strict=True)]
+    numbers = [_quantity(one.text, stems, shared, name) for (one, _), stems in zip(found, things, strict=True)]
     lacking = [_unlike(one.text, context, shared - _COMPARING, cue) for one, context in found]
     is_said = not any(no_cue or (words and not cue) for words, no_cue, _ in lacking)
     is_said &= bool(comparative or shared - _COMPARING)

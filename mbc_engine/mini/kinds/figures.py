@@ -193,12 +193,12 @@ class _Table:
         if is_broken or any(len({name for name, _ in row}) < len(row) for _, row in found):
             return None
         found = [(at, row) for at, row in found if not any(_CARRIED.fullmatch(value) for _, value in row)]
-        own = [(at, row) for at, row in found if not any(_TOTAL.fullmatch(value) for _, value in row)]
-        names = {name for _, row in own for name, _ in row}
-        if not own or len(names) > _MOST_COLUMNS or any(row[0][0] != own[0][1][0][0] for _, row in own):
+        counted = [(at, row) for at, row in found if not any(_TOTAL.fullmatch(value) for _, value in row)]
+        names = {name for _, row in counted for name, _ in row}
+        if not counted or len(names) > _MOST_COLUMNS or any(row[0][0] != counted[0][1][0][0] for _, row in counted):
             return None
         said = f"{passages[0].name} {passages[0].context}"
-        return cls(own, said, has_totals=len(own) < len(found))
+        return cls(counted, said, has_totals=len(counted) < len(found))
 
     def _rows_done(self, name: str) -> set[int] | None:
         """The rows that have a yes, or a figure, in a column of what was done; None for another column."""

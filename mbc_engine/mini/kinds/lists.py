@@ -72,7 +72,7 @@ def whole_list(kind: Kind, question: str, passages: Sequence[Passage], best: int
         if not any(keys[key] > 1 for key in records[at])
         for each in _lists(passages[at].text)
     ]
-    for at, entries in sorted(lists, key=lambda own: kind == "steps" and not _is_numbered(own[1])):
+    for at, entries in sorted(lists, key=lambda placed: kind == "steps" and not _is_numbered(placed[1])):
         passage, first, last = passages[at], entries[0].start, entries[-1].end
         before = passage.text[:first].rstrip().rpartition("\n\n")[2]
         title = passage.text.partition("\n")[0] if kind in ("steps", "keywords") else ""
@@ -112,7 +112,7 @@ def _continued(
     at: int, entries: Sequence[_Entry], lists: Sequence[tuple[int, list[_Entry]]], passages: Sequence[Passage]
 ) -> list[tuple[int, _Entry]]:
     """A numbered list with those of the chunks before and after it whose numbers go on, each entry with its passage."""
-    own, others = [(at, entry) for entry in entries], [[(place, entry) for entry in each] for place, each in lists]
+    whole, others = [(at, entry) for entry in entries], [[(place, entry) for entry in each] for place, each in lists]
 
     def follows(later: tuple[int, _Entry], earlier: tuple[int, _Entry]) -> bool:
         one, other = passages[later[0]], passages[earlier[0]]
@@ -120,12 +120,12 @@ def _continued(
         return is_next and _number(later[1]) == _number(earlier[1]) + 1
 
     for _ in others:
-        before = next((each for each in others if follows(own[0], each[-1])), [])
-        after = next((each for each in others if follows(each[0], own[-1])), [])
+        before = next((each for each in others if follows(whole[0], each[-1])), [])
+        after = next((each for each in others if follows(each[0], whole[-1])), [])
         if not before and not after:
             break
-        own = [*before, *own, *after]
-    return own
+        whole = [*before, *whole, *after]
+    return whole
 
 
 def _number(entry: _Entry) -> int:
@@ -138,9 +138,9 @@ def _listed(kind: Kind, question: str, entries: Sequence[tuple[int, _Entry]], *,
     is_numbered = kind == "steps" and _number(entries[0][1]) >= 0
     if any("[" in entry.mark for _, entry in entries):
         if _UNTICKED.search(question.lower()):
-            entries = [own for own in entries if "[x]" not in own[1].mark.lower()]
+            entries = [entry for entry in entries if "[x]" not in entry[1].mark.lower()]
         elif _TICKED.search(question.lower()):
-            entries = [own for own in entries if "[x]" in own[1].mark.lower()]
+            entries = [entry for entry in entries if "[x]" in entry[1].mark.lower()]
     texts = [f"{entry.mark} {entry.text}" if is_numbered else entry.text for _, entry in entries]
     items = tuple(Item(text, at, entry.text) for text, (at, entry) in zip(texts, entries, strict=True))
     return Reply(" ".join(texts) if kind == "steps" else joined(texts), items, is_certain)

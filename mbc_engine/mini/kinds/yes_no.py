@@ -43,7 +43,7 @@ def yes_or_no(question: str, passages: Sequence[Passage], best: int | None) -> R
     """
     wanted = content_stems(question) - _ALLOWING or content_stems(question)
     _, names = topic_of(question)
-    is_other = [is_of_another(question, own.said, own.date) for own in passages]
+    is_other = [is_of_another(question, passage.said, passage.date) for passage in passages]
     sentences = [one for one in sentences_of(passages, joins=True) if not is_other[one.passage]]
     lacking = [missing(wanted, sentence.text) for sentence in sentences]
     found: list[tuple[float, int, set[str]]] = []
