@@ -200,6 +200,7 @@ class Memory:
                 tentative=draft.tentative,
                 items=parts,
                 missing_banks=self.missing_banks,
+                withheld=draft.withheld,
             )
             for question, draft, named, parts in zip(questions, drafts, map(merged, sources), items, strict=True)
         ]

@@ -62,7 +62,12 @@ def test_standalone_questions_are_left_alone(question):
         ("How old is she?", "Who wrote Angel Catbird?", None, "How old is she, wrote Angel Catbird?"),
         ("What is his rank?", "Who spoke?", "Major general Fuad Basya", "What is Fuad Basya's rank?"),
         ("What about her?", "When did Ada Lovelace win?", "1931", "Ada Lovelace, Ada Lovelace win?"),
-        ("How low was it?", "When was the price at its lowest in May?", "2 May", "what was the price at its lowest in May?"),
+        (
+            "How low was it?",
+            "When was the price at its lowest in May?",
+            "2 May",
+            "what was the price at its lowest in May?",
+        ),
         ("How old was it?", "When was the price at its lowest?", "2 May", "How old was price?"),
         ("Why is that?", BEFORE, ANSWER, "Why is that, wrote Angel Catbird, Margaret Atwood?"),
         ("Who was mayor then?", "When did the bridge fall?", "1931", "Who was mayor in 1931?"),

@@ -264,6 +264,7 @@ class RetrieverReader(Model):
                     codes=self._codes(answer, found.scope.bank) if options.with_codes else None,
                     tentative=tentative and text is not None,
                     items=items,
+                    withheld=text is None and thresholds.perhaps <= likely < least,
                 )
             )
         return drafts
