@@ -102,7 +102,7 @@ class Retention(Settings):
 
 
 class Suite(Settings):
-    """What is evaluated, on what and how; docs/evaluation.md explains every setting."""
+    """What is evaluated, on what and how; examples/suite.toml explains every setting."""
 
     title: str
     seed: NonNegativeInt = 0
