@@ -271,7 +271,8 @@ def _facts(name: str, model: LocalModel | None, config: "Config | RetrieverReade
         training = cast("Config", config).training
         passes = f" in {training.accumulate} passes" if training.accumulate > 1 else ""
         steps = f"{pluralise(training.epochs, 'epoch')}, {pluralise(training.batch_size, 'question')} a step{passes}"
-        rate = f"learning rate {training.learning_rate:g}, {training.precision}"
+        precision = "bf16 if fast" if training.precision == "auto" else training.precision
+        rate = f"learning rate {training.learning_rate:g}, {precision}"
         train = f"mbc train --preset {shlex.quote(sanitise(name))} --data SPEC"
         return [("preset", name), *facts, ("training", f"{steps}, {rate}"), ("train", train)]
     if best := model.best:
