@@ -272,9 +272,9 @@ def _facts(name: str, model: LocalModel | None, config: "Config | RetrieverReade
         passes = f" in {training.accumulate} passes" if training.accumulate > 1 else ""
         steps = f"{pluralise(training.epochs, 'epoch')}, {pluralise(training.batch_size, 'question')} a step{passes}"
         precision = "bf16 if fast" if training.precision == "auto" else training.precision
-        rate = f"learning rate {training.learning_rate:g}, {precision}"
+        rate = f"{training.learning_rate:g}, computed in {precision}"
         train = f"mbc train --preset {shlex.quote(sanitise(name))} --data SPEC"
-        return [("preset", name), *facts, ("training", f"{steps}, {rate}"), ("train", train)]
+        return [("preset", name), *facts, ("training", steps), ("learning rate", rate), ("train", train)]
     if best := model.best:
         questions = pluralise(best.questions, "question")
         facts.append(("best", f"F1 {best.f1:.1f} %, exact match {best.exact_match:.1f} % ({questions})"))
