@@ -235,6 +235,14 @@ class _PreviousTurn:
             spans[0] = spans[0][0], spans[0][1] - 1
         return spans
 
+    def _named(self, span: Span) -> str:
+        """A subject or object with its article, and the name after it that tells which: the lighthouse of Ostvik."""
+        start, end = span
+        has_article = start > 0 and _normalised(self.words[start - 1]) in _DETERMINERS
+        is_placed = _normalised("".join(self.words[end : end + 1])) in ("of", "in", "at")
+        last = next((last for first, last in self.names if is_placed and first == end + 1), end)
+        return _phrase(self.words, (start - has_article, last))
+
     def antecedent(self, kind: str) -> str:
         """What a pronoun of this kind, "there" or "then" refers to; "" if unsure."""
         if kind == "then":
@@ -264,7 +272,8 @@ class _PreviousTurn:
             is_counted = is_plural and self.asks.startswith("how many ") and self.rest
             counted = ["the", *self.words[2 : self._start], "that", *self.rest[self.has_auxiliary :]]
             others = [" ".join(counted)] if is_counted else []
-            others += [*(phrase for phrase in phrases if _is_plural(phrase) == is_plural), *phrases]
+            spans = [span for span in self.phrases if _is_plural(_phrase(self.words, span)) == is_plural] + self.phrases
+            others += [self._named(span) for span in spans]
         return next(iter([*(answered if is_answer else []), *others]), "")
 
 
