@@ -44,6 +44,10 @@ class BankBusy(BankError):
     """A bank that another process is still writing after the timeout."""
 
 
+class BankDamaged(BankError):
+    """A bank with invalid content."""
+
+
 class ShardLost(BankError):
     """A bank of a cluster whose actor has ended; the next call is answered without it."""
 
