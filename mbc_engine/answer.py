@@ -98,7 +98,8 @@ class Answer:
         unsupported: the sentences of a written `text` that do not stand in the sources they cite.
         asked: in a conversation, the follow-up question as completed; None if it was asked unchanged.
         items: the parts that `text` joins, if the question asks for several things; there may be more than were found. Of
-            a tentative answer, it and the runner-up, if that is nearly as likely.
+            a tentative answer, it and the runner-up, if that is nearly as likely. Of a figure worked out from rows of a
+            table, it and the source of each.
         missing_banks: of a cluster, which did not answer and are left out.
     """
 

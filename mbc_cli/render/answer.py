@@ -63,9 +63,10 @@ def answer_lines(answer: Answer) -> list[str]:
 
 
 def _part_lines(answer: Answer) -> list[str]:
-    """A line for each part; none unless the answer joins several."""
+    """A line for each part; none unless the answer joins several. The parts of a worked-out figure are rows it is from."""
     parts = [item.text for item in answer.items]
-    if answer.text is None or len(parts) < 2 or any(part not in answer.text for part in parts):
+    is_one = len(parts) < 2 or {*parts} == {answer.text}
+    if answer.text is None or is_one or any(part not in answer.text for part in parts):
         return []
     return [part if part[0].isdigit() else f"• {part}" for part in parts]
 
