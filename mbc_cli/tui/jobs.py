@@ -338,8 +338,7 @@ def read_document(path: Path, row: StoredDocument) -> tuple[StoredDocument, Code
             return None
         document, shape = documents[0], bank.header.shape
     texts: Any = document.texts or ()
-    origin = document.origin
-    state, file = Files().look(origin, document.digest)
+    origin, state, file = Files().first_unchanged(document)
     text, text_from = None if file is None else file.text, cast("TextFrom | None", file and "file")
     if texts and file is None:
         first = texts[:_MAX_DECODED] if any(text.lm for text in texts) else texts
@@ -375,7 +374,7 @@ def explain_codes(path: Path, codes: Sequence[tuple[int, int, int]], top: int = 
     files = Files()
 
     def file_text(document: StoredDocument) -> str | None:
-        file = files.look(document.origin, document.digest)[1]
+        file = files.first_unchanged(document)[2]
         return None if file is None else file.text
 
     with MemoryBank.open(path, read_only=True) as bank:
