@@ -173,7 +173,6 @@ def remove(
             proof = remove_with_proof(memory, names, digests)
         else:
             remove_undoably(memory, names, digests)
-            memory.checkpoint()
         after = memory.totals()
     forget_names(activity_log(bank))
     rules = [(path, *ignore_path(path)) for path in files] if ignore else []
@@ -205,7 +204,7 @@ def remove(
 
 
 def undo(*, bank: BankOption, json: JsonOption = False) -> None:
-    """Restore what the last `mbc bank remove` removed, except for what has been ingested again since.
+    """Restore what `mbc bank remove` or the dashboard removed last, except for what has been ingested again since.
 
     What `mbc bank remove --prove` removed cannot be restored. A pattern added by --ignore stays in .mbcignore.
 

@@ -171,13 +171,18 @@ class MemoryBank(ReadableBank):
     def remove(self, names: Collection[Name], digests: Collection[str] = ()) -> int:
         """Remove origins, by source and part, documents left without any, and documents by digest; returns how many.
 
-        They are also removed from a re-encoding of the bank that is not finished.
+        They are also removed from a re-encoding of the bank that is not finished. What earlier removals kept for an undo
+        is deleted.
         """
+        if not names and not digests:
+            return 0
         with self.changing():
             removed = self._blocks.remove(names, set(self.header.shortened(digests)))
-        if self.path and (unfinished := database.reencoding_of(self.path)).is_file():
-            with suppress(BankError), MemoryBank.open(unfinished) as bank:  # `remove_with_proof` sees if it stays
-                bank.remove(names, digests)
+        if self.path:
+            database.delete(database.removed_of(self.path))
+            if (unfinished := database.reencoding_of(self.path)).is_file():
+                with suppress(BankError), MemoryBank.open(unfinished) as bank:  # `remove_with_proof` sees if it stays
+                    bank.remove(names, digests)
         return removed
 
     def compact(self) -> None:
