@@ -446,26 +446,30 @@ def remove_with_proof(bank: MemoryBank, names: Collection[tuple[str, str]], dige
     gone: list[list[bytes]] = []
     shared_texts: set[bytes] = set()
     digests = _as_stored(digests, bank)
-    for document in bank.documents(whole=True):
-        origins = tuple(origin for origin in document.origins if origin[:2] not in names)
-        payloads = [text.payload for text in document.texts or () if isinstance(text, EncodedText)]
-        halves = [half for payload in payloads for half in (payload[: len(payload) // 2], payload[len(payload) // 2 :])]
-        texts = [half for half in halves if len(half) >= _SHORTEST_TRACE]
-        if document.digest in digests or (document.origins and not origins):
-            gone.append([bytes.fromhex(document.digest), *texts])
-        else:
-            remaining.append(replace(document, origins=origins))
-            shared_texts.update(texts)
-    _require_readable(remaining, bank)
-    with MemoryBank.open(None, create=bank.header) as anew:
-        anew.put(remaining[::-1])
-        never_seen = _digest(anew)
-    bank.remove(names, digests)
+    with bank.changing():  # what another process wrote in between would be taken for a failure
+        for document in bank.documents(whole=True):
+            origins = tuple(origin for origin in document.origins if origin[:2] not in names)
+            payloads = [text.payload for text in document.texts or () if isinstance(text, EncodedText)]
+            halves = [
+                half for payload in payloads for half in (payload[: len(payload) // 2], payload[len(payload) // 2 :])
+            ]
+            texts = [half for half in halves if len(half) >= _SHORTEST_TRACE]
+            if document.digest in digests or (document.origins and not origins):
+                gone.append([bytes.fromhex(document.digest), *texts])
+            else:
+                remaining.append(replace(document, origins=origins))
+                shared_texts.update(texts)
+        _require_readable(remaining, bank)
+        with MemoryBank.open(None, create=bank.header) as anew:
+            anew.put(remaining[::-1])
+            never_seen = _digest(anew)
+        bank.remove(names, digests)
+        found = _digest(bank)
     bank.checkpoint()
     # A text that a remaining document shares stays.
     sought = [[trace for trace in traces if trace not in shared_texts] for traces in gone]
     traces, files = _traces(bank.path, sought) if bank.path else (0, ())
-    return Proof(len(gone), never_seen, _digest(bank), traces, files)
+    return Proof(len(gone), never_seen, found, traces, files)
 
 
 def _digest(bank: MemoryBank) -> str:

@@ -253,9 +253,10 @@ class MemoryBank(ReadableBank):
 
     @contextmanager
     def changing(self) -> Iterator[None]:
-        """Inside, all changes form one transaction, rolled back on any error."""
+        """Inside, all changes form one transaction, rolled back on any error; what is read sees those made so far."""
         if self._is_changing:
             yield
+            self._write_state()
             return
         if self._connection.in_transaction:
             raise RuntimeError("a bank cannot be changed inside its own snapshot")
@@ -267,8 +268,7 @@ class MemoryBank(ReadableBank):
                     self._is_changing, before = True, (self._connection.total_changes, self._blocks.texts.state)
                     yield
                     if (self._connection.total_changes, self._blocks.texts.state) != before:
-                        totals, texts = self._blocks.totals(), self._blocks.texts.state
-                        database.write_state(self._connection, self._blocks.counts, totals, texts)
+                        self._write_state()
             except BaseException:
                 self._blocks.forget()
                 raise
@@ -368,6 +368,9 @@ class MemoryBank(ReadableBank):
 
     def close(self) -> None:
         self._connection.close()
+
+    def _write_state(self) -> None:
+        database.write_state(self._connection, self._blocks.counts, self._blocks.totals(), self._blocks.texts.state)
 
     def _prepared(self, document: StoredDocument) -> StoredDocument:
         outline = document.outline if self.header.context_tokens else Outline()
