@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 
 from mbc_engine.bank import database
-from mbc_engine.bank.memory_bank import MemoryBank, delete_if_unused, require_one_model
+from mbc_engine.bank.memory_bank import MemoryBank, deleting_if_unused, require_one_model
 from mbc_engine.bank.records import (
     BankHeader,
     CodeShape,
@@ -136,20 +136,13 @@ def import_lines(lines: Iterable[bytes], path: Path) -> Iterator[Event]:
     _, first = next(numbered, (1, b""))
     with _wrap_line_errors(1):
         head = _head(json.loads(first))
-    is_new = not path.exists()
-    bank = MemoryBank.open(path, create=head)
-    try:
-        with bank, bank.changing():
-            if bank.header.shape != head.shape:
-                raise DataError(
-                    "The export's codes have a different shape from the bank's.", hint="Import it into another bank."
-                )
-            _require_kept(bank, "The export", head)
-            yield from _import_documents(bank, numbered, head)
-    except BaseException:
-        if is_new:
-            delete_if_unused(path)
-        raise
+    with deleting_if_unused(path, may_be_empty=True), MemoryBank.open(path, create=head) as bank, bank.changing():
+        if bank.header.shape != head.shape:
+            raise DataError(
+                "The export's codes have a different shape from the bank's.", hint="Import it into another bank."
+            )
+        _require_kept(bank, "The export", head)
+        yield from _import_documents(bank, numbered, head)
 
 
 def _import_documents(bank: MemoryBank, lines: Iterator[tuple[int, bytes]], head: BankHeader) -> Iterator[Event]:

@@ -494,11 +494,21 @@ def require_one_model(one: MemoryBank, other: MemoryBank) -> None:
     other.require(signature, one.header.shape)
 
 
-def delete_if_unused(path: Path) -> None:
-    """Delete a bank that was just created if it holds no document, unless another process is using it."""
-    is_empty = False
-    with suppress(BankError), MemoryBank.open(path, read_only=True) as bank:
-        is_empty = not bank.totals().documents
-    # The WAL is still there while another process has the bank open, and may be filling it.
-    if is_empty and not database.wal_of(path).exists():
-        database.delete(path)
+@contextmanager
+def deleting_if_unused(path: Path, *, may_be_empty: bool = False) -> Iterator[None]:
+    """Delete a bank that is created inside if it then holds no document, unless another process is using it.
+
+    One that `may_be_empty` is deleted after an error only.
+    """
+    is_new, is_done = not database.bytes_at(path), False
+    try:
+        yield
+        is_done = may_be_empty
+    finally:
+        if is_new and not is_done:
+            is_empty = False
+            with suppress(BankError), MemoryBank.open(path, read_only=True) as bank:
+                is_empty = not bank.totals().documents
+            # The WAL is still there while another process has the bank open, and may be filling it.
+            if is_empty and not database.wal_of(path).exists():
+                database.delete(path)
