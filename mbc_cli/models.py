@@ -74,11 +74,11 @@ def shape_of(settings: "ModelSettings | RetrieverReaderSettings") -> "CodeShape"
 
 def model_folders(runs: Path) -> list[tuple[str, Path, Place]]:
     """All models by name, folder and place: the package's, the user's own, then runs, most recently changed first."""
-    own = _folders_in(own_models())
+    of_user = _folders_in(own_models())
     models: list[tuple[str, Path, Place]] = [
         *((folder.name, folder, "package") for folder in _folders_in(packaged_model(DEFAULT_MODEL).parent)),
-        *((folder.name, folder, "yours") for folder in own),
-        *((f"{owner.name}/{folder.name}", folder, "yours") for owner in own for folder in _folders_in(owner)),
+        *((folder.name, folder, "yours") for folder in of_user),
+        *((f"{owner.name}/{folder.name}", folder, "yours") for owner in of_user for folder in _folders_in(owner)),
         *((run.name, run / MODEL, "run") for run in runs_in(runs)),
     ]
     return [model for model in models if is_model(model[1])]

@@ -110,13 +110,17 @@ def _explain_half_life(ctx: typer.Context, typed: str | None) -> str | None:
     return typed
 
 
+_LEAST_PERCENT: Final = 10  # that a whole number without a sign may mean
+
+
 def _parse_confidence(typed: str) -> float:
     number = typed.strip().removesuffix("%")
     try:
         value = float(number)
     except ValueError as error:
         raise typer.BadParameter("it has to be a probability, such as 0.9 or 90%.") from error
-    return value / 100 if number != typed.strip() or 1 < value <= 100 else value
+    is_percent = number != typed.strip() or (number.isdecimal() and _LEAST_PERCENT <= value <= 100)
+    return value / 100 if is_percent else value
 
 
 BankOption = Annotated[

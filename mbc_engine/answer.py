@@ -82,7 +82,8 @@ class Answer:
     """An answer with its sources.
 
     Attributes:
-        text: the answer; None if the model judges that it is not in this memory.
+        text: the answer; None if the model judges that it is not in this memory, or if it is withheld.
+        withheld: whether an answer was found, but is less likely than `min_confidence`.
         tentative: whether `text` is given although the model is not sure of it.
         confidence: in the answer, withheld or not; None if the model is not calibrated, or not for this read mode, or if
             the answer is quoted because its passage has the words of the question, whatever the reader makes of it.
@@ -119,6 +120,7 @@ class Answer:
     tentative: bool = False
     items: tuple[AnswerItem, ...] = ()
     missing_banks: tuple[str, ...] = ()
+    withheld: bool = False
 
     @property
     def is_extracted(self) -> bool:

@@ -302,7 +302,7 @@ class TrainingSettings(Settings):
     quantise_from: float = Field(0.0, ge=0, lt=1, description="share of the steps before the codebook is fitted")
     refit_codes: bool = Field(False, description="fit the codebook again at the end, to what the vectors have become")
     pca_start: bool = Field(False, description="start frozen encoders' readouts as PCA of their sentence vectors")
-    precision: Literal["float32", "bf16"] = "bf16"
+    precision: Literal["auto", "float32", "bf16"] = Field("auto", description="auto: bf16 where it is fast")
     gradient_checkpointing: bool = Field(False, description="recompute activations: less memory, more time")
     compile: bool = Field(False, description="compile encoders and aggregator with torch.compile")
     question_window: PositiveInt = 128

@@ -1,7 +1,7 @@
 """Rule-based completion of follow-up questions in a conversation, from the previous question and its answer.
 
 A pronoun without an antecedent in its question is replaced by what it refers to, if the kind fits: a person for "she",
-a index for "there". A question without a verb ("and when?", "what about Belgium?") takes the rest of the previous
+a place for "there". A question without a verb ("and when?", "what about Belgium?") takes the rest of the previous
 question. If the rules are unsure, the content words of that question are added, which is enough to find the passage. A
 standalone question is left unchanged.
 
@@ -15,11 +15,10 @@ from dataclasses import replace
 from typing import Final
 
 from mbc_engine.answer import Answer, AnswerItem
-from mbc_engine.text.language import word_set
+from mbc_engine.text.language import AUXILIARIES, QUESTION_WORDS, word_set
 
 _BEING: Final = word_set("am are is was were be been has have had")
-_AUXILIARIES: Final = _BEING | word_set("do does did can could will would shall should may might must")
-_ASKING: Final = word_set("what when where which who whom whose why how")
+_AUXILIARIES: Final = _BEING | AUXILIARIES
 _PLACED: Final = word_set("at from in inside into near of off on onto outside through to")
 _PREPOSITIONS: Final = _PLACED | word_set(
     "about across after against along among around as before behind below beside between beyond by despite down during "
@@ -30,14 +29,16 @@ _CLAUSES: Final = word_set(
 )
 _PEOPLE: Final = {word: kind for kind in ("he him his", "she her hers") for word in kind.split()}
 _PRONOUNS: Final = _PEOPLE | {word: kind for kind in ("it its", "they them their theirs") for word in kind.split()}
-_OWNING: Final = word_set("his her hers its their theirs")
-_POINTING: Final = word_set("that this these those")
+_POSSESSIVES: Final = word_set("his her hers its their theirs")
+_DEMONSTRATIVES: Final = word_set("that this these those")
 _OTHERS: Final = word_set(
     "a an the i me my we us our you your there then not no any some much many more most less few also else ever exactly "
     "precisely one ones other another all both each today now ago s t"
 )
 _DETERMINERS: Final = word_set("a an the my our your his her its their this that these those")
-_FUNCTION: Final = _AUXILIARIES | _ASKING | _PREPOSITIONS | _CLAUSES | _POINTING | _OTHERS | frozenset(_PRONOUNS)
+_FUNCTION: Final = (
+    _AUXILIARIES | QUESTION_WORDS | _PREPOSITIONS | _CLAUSES | _DEMONSTRATIVES | _OTHERS | frozenset(_PRONOUNS)
+)
 # Common verbs; others are recognised only by their -ed.
 _VERBS: Final = word_set(
     "ask attend become begin believe belong born bring build buy call change choose come create die direct drive earn end "
@@ -53,12 +54,15 @@ _TIME: Final = re.compile(
     r"today|now|yesterday)\b",
     re.IGNORECASE,
 )
+# When was it at its lowest, and how low was it?
+_EXTREME: Final = re.compile(r"\bat (?:its|their) (?P<how>\w+)est\b", re.IGNORECASE)
+_HOW_MUCH: Final = re.compile(r"(?:what|how (?P<how>\w+)) (?:was|were|is|are) (?:it|they|that)", re.IGNORECASE)
 _NOT_REFERRING: Final = re.compile(r"year|month|week|day|time|kind|type|sort")  # after "this"
 _ORDINAL: Final = re.compile(r"\b(?:first|second|third|fourth|fifth|last|next|other|1st|2nd|3rd)\b", re.IGNORECASE)
 _JOINED: Final = re.compile(r"(?:(?:and|but|or|so|ok|okay)\b,? *)+", re.IGNORECASE)
 _ABOUT: Final = re.compile(r"(?:what|how) about +", re.IGNORECASE)
 # What follows an "it" that refers to nothing.
-_EMPTY: Final = re.compile(
+_EXPLETIVE: Final = re.compile(
     r"(?:true|possible|legal|illegal|important|necessary|safe|likely|common|raining|snowing|rain|snow)\b|"
     r"(?:takes?|took|means?|costs?|from)\b.*\bto\b|(?:make|difficult|easy|hard)\b|called \w"
 )
@@ -125,6 +129,8 @@ def rewritten(question: str, before: str, answer: str | None) -> str:
     if is_whole or max(len(question), len(before)) > _LONGEST_QUESTION:
         return question
     previous = _PreviousTurn(before, answer)
+    if how_much := _how_much(" ".join(words), previous):
+        return f"{how_much}?"
     if references := _referring(words):
         return f"{_resolved(words, references, previous, is_fragment=about is not None)}?"
     if about or _is_fragment(words, is_joined=joined is not None):
@@ -134,9 +140,18 @@ def rewritten(question: str, before: str, answer: str | None) -> str:
     return question
 
 
+def _how_much(question: str, previous: "_PreviousTurn") -> str | None:
+    """What was most or least, if the question before asked when, and this how much it was."""
+    extreme, asking = _EXTREME.search(" ".join(previous.words)), _HOW_MUCH.fullmatch(question)
+    if not extreme or not asking or not previous.has_auxiliary:
+        return None
+    is_same = asking["how"] is None or extreme["how"].startswith(asking["how"].lower())
+    return f"what {' '.join(previous.rest)}" if is_same else None
+
+
 # Where one question ends and the next begins.
 _NEXT: Final = re.compile(
-    rf"\?\s+(?:and\b,? )?(?=\w)|,? and (?=(?:(?:at|by|for|from|in|on|since|to|with) )?(?:{'|'.join(sorted(_ASKING))})\b)",
+    rf"\?\s+(?:and\b,? )?(?=\w)|,? and (?=(?:(?:at|by|for|from|in|on|since|to|with) )?(?:{'|'.join(sorted(QUESTION_WORDS))})\b)",
     re.IGNORECASE,
 )
 _MOST_QUESTIONS: Final = 8
@@ -147,11 +162,13 @@ def questions_in(line: str) -> list[str]:
     parts = [part for each in _NEXT.split(line[:_LONGEST_QUESTION]) if (part := each.strip(_END))]
     begin = [[*map(_normalised, part.split())] for part in parts]
     are_questions = all(
-        words[words[0] in _PREPOSITIONS and len(words) > 1] in (_ASKING | _AUXILIARIES if words[1:] else _ASKING)
+        words[words[0] in _PREPOSITIONS and len(words) > 1]
+        in (QUESTION_WORDS | _AUXILIARIES if words[1:] else QUESTION_WORDS)
         for words in begin
     )
     first = begin[0] if begin else []
-    is_whole = len(first) > _FEW or any(word in _AUXILIARIES or _is_verb(word) for word in first)
+    has_verb = any(word in _AUXILIARIES or _is_verb(word) for word in first)
+    is_whole = len(first) > _FEW or has_verb or (first[:1] == ["who"] and not _FUNCTION.issuperset(first[1:2]))
     are_questions &= is_whole and bool(first[2:] or all(words[1:] for words in begin))
     return [f"{part}?" for part in parts] if 1 < len(parts) <= _MOST_QUESTIONS and are_questions else [line]
 
@@ -223,7 +240,15 @@ class _PreviousTurn:
             spans[0] = spans[0][0], spans[0][1] - 1
         return spans
 
-    def meaning(self, kind: str) -> str:
+    def _named(self, span: Span) -> str:
+        """A subject or object with its article, and the name after it that tells which: the lighthouse of Ostvik."""
+        start, end = span
+        has_article = start > 0 and _normalised(self.words[start - 1]) in _DETERMINERS
+        is_placed = _normalised("".join(self.words[end : end + 1])) in ("of", "in", "at")
+        last = next((last for first, last in self.names if is_placed and first == end + 1), end)
+        return _phrase(self.words, (start - has_article, last))
+
+    def antecedent(self, kind: str) -> str:
         """What a pronoun of this kind, "there" or "then" refers to; "" if unsure."""
         if kind == "then":
             is_year = re.fullmatch(r"\d{4}", self.answer)
@@ -252,7 +277,8 @@ class _PreviousTurn:
             is_counted = is_plural and self.asks.startswith("how many ") and self.rest
             counted = ["the", *self.words[2 : self._start], "that", *self.rest[self.has_auxiliary :]]
             others = [" ".join(counted)] if is_counted else []
-            others += [*(phrase for phrase in phrases if _is_plural(phrase) == is_plural), *phrases]
+            spans = [span for span in self.phrases if _is_plural(_phrase(self.words, span)) == is_plural] + self.phrases
+            others += [self._named(span) for span in spans]
         return next(iter([*(answered if is_answer else []), *others]), "")
 
 
@@ -279,7 +305,7 @@ def _asking(words: Sequence[str]) -> int:
     """The number of words in the opening question phrase: "In which city", "How many pages", "Who"."""
     start = int(bool(words) and _normalised(words[0]) in _PREPOSITIONS)
     question_word = _normalised(words[start]) if start < len(words) else ""
-    if question_word not in _ASKING:
+    if question_word not in QUESTION_WORDS:
         return 0
     if question_word not in ("what", "which", "whose", "how") or start + 1 == len(words):
         return start + 1
@@ -316,7 +342,7 @@ def _referring(words: Sequence[str]) -> list[int]:
         previous, after = bare[index - 1] if index else "", bare[index + 1]
         if word in _PRONOUNS:
             is_title = bool(index) and words[index].istitle()  # Let It Be
-            if not is_title and not _is_empty(bare, index) and not _is_explained(words, index):
+            if not is_title and not _is_expletive(bare, index) and not _has_antecedent(words, index):
                 references.setdefault(_PRONOUNS[word], index)
         elif word == "there":
             exists = previous in _BEING and (previous not in ("was", "were") or bare[:2] == ["how", "many"])
@@ -324,7 +350,7 @@ def _referring(words: Sequence[str]) -> list[int]:
                 references.setdefault(word, index)
         elif word == "then" and index and not after:
             references.setdefault(word, index)
-        elif word in _POINTING:
+        elif word in _DEMONSTRATIVES:
             ends = after in {"", *_AUXILIARIES, *_PREPOSITIONS}
             begins = not index or previous in _AUXILIARIES | _PREPOSITIONS | _VERBS
             if (ends and begins) or (index and word != "that" and after and not _NOT_REFERRING.match(after)):
@@ -332,14 +358,14 @@ def _referring(words: Sequence[str]) -> list[int]:
     return sorted(references.values())
 
 
-def _is_empty(bare: Sequence[str], index: int) -> bool:
+def _is_expletive(bare: Sequence[str], index: int) -> bool:
     """Whether a pronoun refers to nothing, or to what follows: is it true that; what time is it; why is it called X."""
     after = " ".join(bare[index + 1 :]).strip()
     is_clock = not after and bare[0] == "what" and bare[1] in ("time", "day", "date")
-    return bool(bare[index] == "it" and (is_clock or _EMPTY.match(after)))
+    return bool(bare[index] == "it" and (is_clock or _EXPLETIVE.match(after)))
 
 
-def _is_explained(words: Sequence[str], index: int) -> bool:
+def _has_antecedent(words: Sequence[str], index: int) -> bool:
     """Whether a pronoun may refer to something in its question: an object never refers to the subject of its clause."""
     bare, start = [*map(_normalised, words), ""], _asking(words)
     word, previous, after = bare[index], bare[index - 1], bare[index + 1]
@@ -347,7 +373,7 @@ def _is_explained(words: Sequence[str], index: int) -> bool:
     if _names(words[comma + 1 :], is_start=False) or (word == "they" and _names(words)):
         return True  # in its time, what did Rome do; what do they speak in Rome
     content = [n for n in range(start, index) if bare[n] not in _FUNCTION]
-    owns = word in _OWNING and bool(after) and after not in _FUNCTION
+    owns = word in _POSSESSIVES and bool(after) and after not in _FUNCTION
     is_subject = word in ("he", "she", "they") or (
         word == "it" and (after in _AUXILIARIES or previous in _AUXILIARIES | _CLAUSES)
     )
@@ -365,7 +391,7 @@ def _is_fragment(words: Sequence[str], *, is_joined: bool) -> bool:
         return True
     if any(plain in _AUXILIARIES or _is_verb(word) or "'s" in word for plain, word in zip(bare, words, strict=True)):
         return False
-    asking = [index for index in range(min(2, len(bare))) if bare[index] in _ASKING]
+    asking = [index for index in range(min(2, len(bare))) if bare[index] in QUESTION_WORDS]
     if not asking:
         return len(bare) <= _FEW and (is_joined or bare[0] in _PREPOSITIONS)
     content = [word for word in bare[asking[0] + 1 :] if word not in _OTHERS | _PREPOSITIONS]
@@ -376,12 +402,12 @@ def _resolved(words: Sequence[str], references: Sequence[int], previous: _Previo
     resolved = list(words)
     for index in references:
         word, after = _normalised(words[index]), _normalised(words[index + 1]) if index + 1 < len(words) else ""
-        meaning = "" if word in _POINTING else previous.meaning(_PRONOUNS.get(word, word))
-        if not meaning or meaning in resolved:
+        antecedent = "" if word in _DEMONSTRATIVES else previous.antecedent(_PRONOUNS.get(word, word))
+        if not antecedent or antecedent in resolved:
             continue
-        if word in _OWNING and after not in {"", *_FUNCTION}:
-            meaning += "'" if meaning.endswith("s") else "'s"
-        resolved[index] = meaning + ("," if words[index].endswith(",") else "")
+        if word in _POSSESSIVES and after not in {"", *_FUNCTION}:
+            antecedent += "'" if antecedent.endswith("s") else "'s"
+        resolved[index] = antecedent + ("," if words[index].endswith(",") else "")
     is_unsure = is_fragment or resolved == [*words]
     return _with_content(resolved, previous, previous.answer_name) if is_unsure else " ".join(resolved)
 
@@ -392,7 +418,7 @@ def _with_content(words: Sequence[str], previous: _PreviousTurn, answer: str = "
 
 def _completed(words: Sequence[str], previous: _PreviousTurn) -> str:
     bare = list(map(_normalised, words))
-    if any(word in _ASKING for word in bare[:2]):
+    if any(word in QUESTION_WORDS for word in bare[:2]):
         opening = [word for word, plain in zip(words, bare, strict=True) if plain not in ("exactly", "precisely")]
         answer = previous.answer if previous.asks.startswith(("what", "which", "who")) else ""
         rest = [*previous.rest, answer] if previous.has_auxiliary else [answer, *previous.rest]
@@ -407,10 +433,10 @@ def _completed(words: Sequence[str], previous: _PreviousTurn) -> str:
     if ordinal := _ORDINAL.search(fragment):
         changed, count = _ORDINAL.subn(ordinal.group(), question, count=1)
         return changed if count else f"{question}, {fragment}"
-    return _swapped(words, previous)
+    return _substituted(words, previous)
 
 
-def _swapped(words: Sequence[str], previous: _PreviousTurn) -> str:
+def _substituted(words: Sequence[str], previous: _PreviousTurn) -> str:
     """The previous question with its names, or the owner of something, replaced by those of a fragment."""
     owner = re.search(r"[\w-]+(?:['\u2019]s|s['\u2019]) +", " ".join(previous.words))
     if words[0].lower() == "of" and owner:

@@ -199,6 +199,7 @@ class Memory:
                 tentative=draft.tentative,
                 items=parts,
                 missing_banks=self.missing_banks,
+                withheld=draft.withheld,
             )
             for question, draft, named, parts in zip(questions, drafts, map(merged, sources), items, strict=True)
         ]
@@ -212,10 +213,12 @@ class Memory:
     def _answered_apart(self, questions: Sequence[str], options: AskOptions) -> dict[str, Answer]:
         """The answers to lines that ask nothing, or several questions, where a language model does not see to it."""
         writer, apart = self.writer if options.write else None, dict[str, Answer]()
+        if writer is not None and writer.reads_passages:
+            return {}
         for question in questions:
-            if (writer is None or not writer.reads_passages) and len(parts := questions_in(question)) > 1:
+            if len(parts := questions_in(question)) > 1:
                 apart[question] = self._answer_each(question, parts, options)
-            elif writer is None and (reply := reply_to(question)):
+            elif reply := reply_to(question):
                 _, totals, sizes = self.info()
                 none = dict.fromkeys(("search", "answer", "sources"), 0.0)
                 apart[question] = Answer(

@@ -56,6 +56,7 @@ class Draft:
     codes: CodeMap | None = None
     tentative: bool = False
     items: Sequence[DraftItem] = ()
+    withheld: bool = False
 
 
 class Model(ABC):

@@ -91,7 +91,9 @@ class Shards(ReadableBank):
 
         shared, everyone = ray.put(work), list(self._actors.items())
         each = zip(*arguments, strict=True) if arguments else [()] * len(everyone)
-        calls = [getattr(actor, method).remote(shared, *own) for (_, actor), own in zip(everyone, each, strict=True)]
+        calls = [
+            getattr(actor, method).remote(shared, *given) for (_, actor), given in zip(everyone, each, strict=True)
+        ]
         found, lost = [], []
         for (name, _), call in zip(everyone, calls, strict=True):
             try:
@@ -193,7 +195,9 @@ class Shards(ReadableBank):
     def _at(self, method: str, chunks: Numbers) -> list[Any]:
         with self.snapshot():
             wanted: list[list[int]] = [[] for _ in self._actors]
-            places = read_across(chunks, np.array(self._chunks, np.int64), lambda at, own: ((at, one) for one in own))
+            places = read_across(
+                chunks, np.array(self._chunks, np.int64), lambda at, several: ((at, one) for one in several)
+            )
             for at, chunk in places:
                 wanted[at].append(chunk)
             found = list(map(iter, self.each(partial(_read, method), wanted, list(self._actors))))

@@ -351,4 +351,8 @@ def _sentences(passage: str) -> list[str]:
             sentence = f"{sentences.pop()} {sentence}"
         sentences.append(sentence)
         last = end
-    return [own for own in sentences if len(own.split()) >= _FEWEST_WORDS or own.endswith((".", "!", "?"))] or sentences
+    return [
+        sentence
+        for sentence in sentences
+        if len(sentence.split()) >= _FEWEST_WORDS or sentence.endswith((".", "!", "?"))
+    ] or sentences

@@ -65,6 +65,19 @@ def test_standalone_questions_are_left_alone(question):
         ("How old is she?", "Who wrote Angel Catbird?", None, "How old is she, wrote Angel Catbird?"),
         ("What is his rank?", "Who spoke?", "Major general Fuad Basya", "What is Fuad Basya's rank?"),
         ("What about her?", "When did Ada Lovelace win?", "1931", "Ada Lovelace, Ada Lovelace win?"),
+        (
+            "How low was it?",
+            "When was the price at its lowest in May?",
+            "2 May",
+            "what was the price at its lowest in May?",
+        ),
+        ("How old was it?", "When was the price at its lowest?", "2 May", "How old was the price?"),
+        (
+            "what colour was it painted?",
+            "Who painted the lighthouse of Ostvik?",
+            "Iver",
+            "what colour was the lighthouse of Ostvik painted?",
+        ),
         ("Why is that?", BEFORE, ANSWER, "Why is that, wrote Angel Catbird, Margaret Atwood?"),
         ("Who was mayor then?", "When did the bridge fall?", "1931", "Who was mayor in 1931?"),
         ("and the SSH port?", "What is the default port?", "80", "What is the SSH port?"),
@@ -108,6 +121,7 @@ def test_long_questions_are_left_alone():
 @pytest.mark.parametrize(
     ("line", "questions"),
     [
+        ("Who owns the Tern, and who sails it?", ["Who owns the Tern?", "who sails it?"]),
         ("Who won? When was it held?", ["Who won?", "When was it held?"]),
         ("In which year was it built, and who built it", ["In which year was it built?", "who built it?"]),
         ("When was Ada born and where did she die?", ["When was Ada born?", "where did she die?"]),

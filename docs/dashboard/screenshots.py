@@ -32,27 +32,21 @@ QUESTIONS = (
 
 @dataclass(frozen=True)
 class Picture:
-    """A screenshot: its view, its size, and the keys pressed before it is taken."""
+    """A screenshot: the view of that name, and the keys pressed before it is taken."""
 
     name: str
-    view: str
-    size: tuple[int, int]
     keys: Sequence[str] = ()
     questions: Sequence[str] = ()
 
 
-SMALL, LARGE = (80, 24), (160, 45)
+SIZE = (160, 45)
 PICTURES = (
-    Picture("overview", "overview", LARGE),
-    Picture("overview-80x24", "overview", SMALL),
-    Picture("codes", "codes", LARGE),
-    Picture("codes-80x24", "codes", SMALL),
-    Picture("train", "train", LARGE, keys=("c", "enter")),
-    Picture("train-80x24", "train", SMALL),
-    Picture("ingest", "ingest", LARGE),
-    Picture("ask", "ask", LARGE, questions=QUESTIONS),
-    Picture("ask-80x24", "ask", SMALL, questions=QUESTIONS[:2]),
-    Picture("documents", "documents", LARGE),
+    Picture("overview"),
+    Picture("codes"),
+    Picture("train", keys=("c", "enter")),
+    Picture("ingest"),
+    Picture("ask", questions=QUESTIONS),
+    Picture("documents"),
 )
 
 
@@ -101,8 +95,8 @@ async def draw(home: Path, picture: Picture) -> None:
     from mbc_cli.tui.app import Dashboard
     from mbc_cli.tui.state import DashboardOptions
 
-    app = Dashboard(DashboardOptions(home / "news.mbc", "mini", home / "runs", home / "runs" / "reset"), picture.view)
-    async with app.run_test(size=picture.size) as pilot:
+    app = Dashboard(DashboardOptions(home / "news.mbc", "mini", home / "runs", home / "runs" / "reset"), picture.name)
+    async with app.run_test(size=SIZE) as pilot:
         app.theme = "textual-dark"
         await until(lambda: app.state.bank and app.state.run and app.state.run.history.finished)
         await asyncio.sleep(2)

@@ -271,9 +271,10 @@ def _facts(name: str, model: LocalModel | None, config: "Config | RetrieverReade
         training = cast("Config", config).training
         passes = f" in {training.accumulate} passes" if training.accumulate > 1 else ""
         steps = f"{pluralise(training.epochs, 'epoch')}, {pluralise(training.batch_size, 'question')} a step{passes}"
-        rate = f"learning rate {training.learning_rate:g}, {training.precision}"
+        precision = "bf16 where it is fast" if training.precision == "auto" else training.precision
+        rate = f"learning rate {training.learning_rate:g}"
         train = f"mbc train --preset {shlex.quote(sanitise(name))} --data SPEC"
-        return [("preset", name), *facts, ("training", f"{steps}, {rate}"), ("train", train)]
+        return [("preset", name), *facts, ("training", f"{steps}, {rate}"), ("precision", precision), ("train", train)]
     if best := model.best:
         questions = pluralise(best.questions, "question")
         facts.append(("best", f"F1 {best.f1:.1f} %, exact match {best.exact_match:.1f} % ({questions})"))

@@ -86,7 +86,8 @@ def _print_passages(query: str, sources: Sequence[Source], note: str | None, *, 
             lines = [highlight_matches(query, source.sentence)] if source.sentence else []
             show_source(number, source, lines, with_bank=with_bank)
         else:
-            print(f"{source_location(source)}:{sanitise(source.sentence or '')}")
+            bank = f"{display_path(source.bank)}:" if with_bank else ""
+            print(f"{bank}{source_location(source)}:{sanitise(source.sentence or '')}")
     sys.stdout.flush()
     if note:
         notes.print(note, style="yellow")

@@ -26,6 +26,7 @@ from mbc_engine.text.language import seems_english
 
 # Shown in place of an answer.
 NOT_IN_MEMORY: Final = "Not in this memory."
+WITHHELD: Final = "Withheld: only "
 PERHAPS: Final = "Perhaps: "
 _NOT_ENGLISH: Final = (
     "The question does not seem to be in English. mini reads English only; passages were found by their words."
@@ -47,6 +48,8 @@ _ORIGINS: Final = {
 
 def answer_text(answer: Answer) -> str:
     """The answer as plain text, or what is said in its place; "" if a base LM generated nothing."""
+    if answer.text is None and answer.withheld and answer.confidence is not None:
+        return f"{WITHHELD}{percent(answer.confidence.probability)} confident."
     if answer.text is None:
         return NOT_IN_MEMORY
     if not answer.tentative:
@@ -94,7 +97,7 @@ def _place(source: Source) -> tuple[str, str, str]:
     return source.bank, source.path, source.part
 
 
-def confidence_line(answer: Answer) -> Text | None:
+def confidence_line(answer: Answer, *, with_bank: bool = False) -> Text | None:
     """How far to trust an answer and, for a retriever-reader, where it was found; None without an answer."""
     if answer.written_by is not None and (answer.extracted is None or answer.confidence is None):
         return Text(f"written by {display_path(answer.written_by)}", "yellow")
@@ -102,7 +105,7 @@ def confidence_line(answer: Answer) -> Text | None:
         return None
     words = confidence_words(answer.confidence)
     if answer.is_extracted and answer.sources and not answer.items:
-        words = Text.assemble(words, ", ", _provenance(answer.sources[0]))
+        words = Text.assemble(words, ", ", _provenance(answer.sources[0], with_bank=with_bank))
     if answer.written_by is None:
         return words
     return Text.assemble(f"“{sanitise(answer.extracted)}”: ", words, f"; written by {display_path(answer.written_by)}")
@@ -115,11 +118,12 @@ def confidence_words(confidence: Confidence) -> Text:
     return Text(f"{likely} confident ({confidence.label})", _COLOURS[confidence.label])
 
 
-def _provenance(source: Source) -> Text:
+def _provenance(source: Source, *, with_bank: bool) -> Text:
+    bank = f", in {display_path(source.bank)}" if with_bank else ""
     if source.text_from == "bank":
         state = f"; {FILE_STATES[source.state]}" if source.state in FILE_STATES else ""
-        return Text.assemble("found in the bank's copy of ", _source_link(source), state)
-    return Text.assemble("found in ", _source_link(source), f" ({sanitise(source.date)})" if source.date else "")
+        return Text.assemble("found in the bank's copy of ", _source_link(source), bank, state)
+    return Text.assemble("found in ", _source_link(source), f" ({sanitise(source.date)})" if source.date else "", bank)
 
 
 def language_note(question: str) -> str | None:
@@ -207,12 +211,12 @@ _MAX_SNIPPET, _SNIPPET_LEAD = 400, 100
 def show_answer(answer: Answer, *, with_bank: bool = False, is_streamed: bool = False) -> None:
     heading, sources = _listed(answer)
     if answer.items:
-        heading, sources = _OTHERS, _show_items(answer)
+        heading, sources = _OTHERS, _show_items(answer, with_bank=with_bank)
     elif not is_streamed:  # a base LM may generate nothing; a pipe gets an empty line
         nothing = Text("(no answer)", "dim") if out.is_terminal else Text()
         text = answer_text(answer)
         out.print(Text(sanitise(text), answer_style(answer)) if text else nothing)
-    if (trust := confidence_line(answer)) is not None:
+    if (trust := confidence_line(answer, with_bank=with_bank)) is not None:
         out.print(trust)
     for sentence in answer.unsupported:
         out.print(Text(f"Not in the sources it cites: “{sanitise(sentence)}”", "yellow"))
@@ -226,7 +230,7 @@ def show_answer(answer: Answer, *, with_bank: bool = False, is_streamed: bool = 
         notes.print(note, style="yellow")
 
 
-def _show_items(answer: Answer) -> dict[int, Source]:
+def _show_items(answer: Answer, *, with_bank: bool) -> dict[int, Source]:
     """Print the parts of an answer, each document's with its source below; returns the answer's other sources."""
     lines, parts, style = answer_lines(answer), _part_lines(answer), answer_style(answer)
     found = [(_place(item.source), _other_sentence(answer, item)) for item in answer.items]
@@ -238,7 +242,7 @@ def _show_items(answer: Answer) -> dict[int, Source]:
         if found[number : number + 1] != found[number + 1 : number + 2]:
             if sentence := found[number][1]:
                 print_indented(sentence, by=_INDENT)
-            print_indented(_provenance(item.source), by=_INDENT)
+            print_indented(_provenance(item.source, with_bank=with_bank), by=_INDENT)
     if note := more_note(answer):
         out.print(Text(note, "dim"))
     places = {place for place, _ in found}
@@ -293,8 +297,8 @@ def highlight_matches(query: str, text: str) -> Text:
 def answer_json(answer: Answer, banks: Sequence[Path], loading: float) -> dict[str, Any]:
     """Everything about an answer; times in seconds, sizes in bytes, the gain in nats per token.
 
-    `answer` is null if withheld; `confidence` is then that of the withheld answer. `tentative` is whether it is given
-    though the model is not sure. `items` are its parts, if it has several. `extracted` and `written_by` are null unless
+    `answer` is null if it is not in this memory, or `withheld` because it is less likely than asked for; `confidence` is
+    then that of the withheld answer. `tentative` is whether it is given though the model is not sure. `items` are its parts, if it has several. `extracted` and `written_by` are null unless
     a chat LM wrote the answer, which may cite `sources` by number; `unsupported` are the sentences of it that are not in
     what they cite; `confidence` is in what was extracted. `asked` is null unless the question
     was completed in a conversation, `note` unless it does not seem to be in English or `bank.missing` names some.
@@ -306,6 +310,7 @@ def answer_json(answer: Answer, banks: Sequence[Path], loading: float) -> dict[s
         "note": answer_note(answer),
         "answer": answer.text,
         "tentative": answer.tentative,
+        "withheld": answer.withheld,
         "items": [{"text": item.text, "source": source_json(item.source)} for item in answer.items],
         "extracted": answer.extracted,
         "written_by": answer.written_by,

@@ -276,10 +276,10 @@ def read_outlines(data: bytes, lengths: Sequence[int]) -> list[Outline]:
     ):
         raise ValueError("titles and headings do not add up")
     "".join([*titles, *filter(None, shared)]).encode()  # fails on lone surrogates, which cannot be written
-    headings: list[str] = list(accumulate(shared, lambda before, own: before if own is None else own))
+    headings: list[str] = list(accumulate(shared, lambda before, heading: before if heading is None else heading))
     ends = accumulate(lengths)
-    own = (tuple(headings[end - length : end]) for end, length in zip(ends, lengths, strict=True))
-    return [Outline(title, each if any(each) else ()) for title, each in zip(titles, own, strict=True)]
+    of_documents = (tuple(headings[end - length : end]) for end, length in zip(ends, lengths, strict=True))
+    return [Outline(title, each if any(each) else ()) for title, each in zip(titles, of_documents, strict=True)]
 
 
 def _write_outlines(outlines: Sequence[Outline], lengths: Sequence[int]) -> bytes:

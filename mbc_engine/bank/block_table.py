@@ -190,10 +190,10 @@ class BlockTable:
             with wrap_invalid_data(self.name):
                 pieces.append(self._require_checksum(("codes", block), crc, data))
                 lengths.append(read_lengths(*columns))
-                require_size(len(pieces[-1]), shape, own := int(lengths[-1].sum()))
-                chunks += own
+                require_size(len(pieces[-1]), shape, total := int(lengths[-1].sum()))
+                chunks += total
                 # What follows must begin on a whole byte.
-                if chunks < _SCANNED_CHUNKS and own * shape.bits_per_chunk % 8 == 0 and block != last:
+                if chunks < _SCANNED_CHUNKS and total * shape.bits_per_chunk % 8 == 0 and block != last:
                     continue
                 result = read(b"".join(pieces), chunks), np.concatenate(lengths)
             yield result

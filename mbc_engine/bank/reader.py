@@ -96,7 +96,7 @@ class ReadableBank(ABC):
         It gets the bank, and one of each of the `arguments`. Banks of a cluster are given to it where their files are,
         all at once, so it and what it returns are pickled.
         """
-        return [work(self, *own) for own in zip(*arguments, strict=True)] if arguments else [work(self)]
+        return [work(self, *given) for given in zip(*arguments, strict=True)] if arguments else [work(self)]
 
     def kept(self, key: Hashable, make: Callable[[], _T]) -> _T:
         """What `make` returns, or has returned for this key not long ago, while the bank has not changed."""

@@ -59,9 +59,9 @@ class MemoryMethod(Method):
 
     def adapt(self, documents: Sequence[str]) -> None:
         chunked = [self._model.chunker(text) for text in documents]
-        chunks = [chunk for own in chunked for chunk in own]
+        chunks = [chunk for texts in chunked for chunk in texts]
         made = self._model.amortise(chunks).cpu().numpy() if self._codebook is None else self._model.memorise(chunks)
-        self._documents += np.split(made, np.cumsum([len(own) for own in chunked], dtype=np.int64))[:-1]
+        self._documents += np.split(made, np.cumsum([len(texts) for texts in chunked], dtype=np.int64))[:-1]
         self._digests += map(_digest, documents)
         self._memorised = None
 
@@ -71,7 +71,7 @@ class MemoryMethod(Method):
 
     def memorised(self) -> Memorised:
         if self._memorised is None:
-            chunks, lengths = self._chunks(), np.array([len(own) for own in self._documents], np.int64)
+            chunks, lengths = self._chunks(), np.array([len(codes) for codes in self._documents], np.int64)
             counts = lengths[lengths > 0]
             memory: ReadableMemory
             if self._codebook is None:
@@ -90,7 +90,7 @@ class MemoryMethod(Method):
         shape, books = self._codebook.shape, self._codebook.books
         stored = zip(self._digests, self._documents, strict=True)
         with _bank_in_memory(self._model, keeps_text=False) as bank:
-            bank.put([StoredDocument(digest, len(own), None, (), own) for digest, own in stored if len(own)])
+            bank.put([StoredDocument(digest, len(codes), None, (), codes) for digest, codes in stored if len(codes)])
             file = _size_as_file(bank)
         return Footprint(file, shape.tokens * shape.levels * _INDEX_BYTES, books.numel() * _FLOAT_BYTES)
 
@@ -178,9 +178,9 @@ class RetrieveAndRead(Method):
         items = []
         for index, (text, chunks) in enumerate(zip(documents, chunked, strict=True), start=self._documents):
             if chunks:
-                digest, own = _digest(text), np.stack(list(islice(codes, len(chunks))))
+                digest, stored = _digest(text), np.stack(list(islice(codes, len(chunks))))
                 self._index_of.setdefault(self._bank.header.shortened([digest])[0].hex(), index)
-                items.append(StoredDocument(digest, len(chunks), None, (), own, chunks))
+                items.append(StoredDocument(digest, len(chunks), None, (), stored, chunks))
         self._bank.put(items)
         self._documents += len(documents)
         self._scope = None

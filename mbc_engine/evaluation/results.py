@@ -316,7 +316,7 @@ class ExperimentFolder:
 def _without_sources(settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings without the datasets' files, which may move: each cell keeps a digest of its questions."""
     sources = {"train", "questions_train", "validation", "test"}
-    datasets = [{key: own[key] for key in own.keys() - sources} for own in settings.get("datasets", [])]
+    datasets = [{key: dataset[key] for key in dataset.keys() - sources} for dataset in settings.get("datasets", [])]
     return {**settings, "datasets": datasets}
 
 

@@ -102,7 +102,7 @@ class Retention(Settings):
 
 
 class Suite(Settings):
-    """What is evaluated, on what and how; docs/evaluation.md explains every setting."""
+    """What is evaluated, on what and how; examples/suite.toml explains every setting."""
 
     title: str
     seed: NonNegativeInt = 0
@@ -175,7 +175,9 @@ def _validated(table: dict[str, Any], origin: str, folder: Path | None = None) -
     try:
         return Suite.model_validate(table, context={"folder": folder})
     except ValidationError as error:
-        raise ConfigError(f"{origin}: {first_fault(error)}.", hint="docs/evaluation.md shows every setting.") from error
+        raise ConfigError(
+            f"{origin}: {first_fault(error)}.", hint="examples/suite.toml shows every setting."
+        ) from error
 
 
 def require_usable(suite: Suite, origin: str | None = None) -> None:

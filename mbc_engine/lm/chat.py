@@ -299,10 +299,8 @@ def open_chat(name: str, *, device: str = "cpu", turns: Sequence[Turn] = ()) -> 
     """
     if (server := server_of(name)) is not None:
         return ServedChat(server, name)
-    import torch
-
     from mbc_engine.lm.base import load_base
     from mbc_engine.lm.pretrained import is_fast_in_bf16
 
-    is_fast = torch.device(device).type != "cpu" or is_fast_in_bf16()
-    return LocalChat(load_base(name, weights="bf16" if is_fast else "float32", device=device), name, turns)
+    base = load_base(name, weights="bf16" if is_fast_in_bf16(device) else "float32", device=device)
+    return LocalChat(base, name, turns)

@@ -319,7 +319,8 @@ def restore_optimiser(
     optimiser.load_state_dict({"state": state, "param_groups": optimiser.state_dict()["param_groups"]})
 
 
-def is_fast_in_bf16() -> bool:
-    """Whether this CPU has native bfloat16, which is twice as fast."""
+def is_fast_in_bf16(device: torch.device | str) -> bool:
+    """Whether bfloat16 is faster than float32 on a device: on a CPU only if it has instructions for it."""
     # torch has no public name for either.
-    return torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()  # noqa: SLF001
+    is_fast_cpu: bool = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()  # noqa: SLF001
+    return torch.device(device).type != "cpu" or is_fast_cpu

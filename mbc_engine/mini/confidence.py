@@ -87,7 +87,7 @@ def features(
     assert answer is not None
     margin, votes = _of_reader(spans, shares, best)
     with_owners, question = question, POSSESSIVE.sub("", question)
-    sentence, own = sentence_around(passage, answer.start, answer.end), " ".join(answer.text.split())
+    sentence, quoted = sentence_around(passage, answer.start, answer.end), " ".join(answer.text.split())
     asked, there = content_stems(question), stems_of(sentence)
     is_plain = _CAPITALISED.search(question) is None
     names = asked & _names_in(question, passages if is_plain else [passage])
@@ -106,14 +106,14 @@ def features(
     attributes = {
         stem for match in _ATTRIBUTE.finditer(with_owners) for stem in stems_of(match[1] or match[2] or match[3])
     }
-    misplaced = _misplaced(question, passage, sentence.replace(own, "", 1), (absent - lacking) & names, names)
+    misplaced = _misplaced(question, passage, sentence.replace(quoted, "", 1), (absent - lacking) & names, names)
     suspects: dict[Feature, set[str]] = {
         "overlooked": lacking & (names | numbers),
         "misplaced": set() if attributes & there & _RELATIVES else misplaced,  # Leif's sister, and his sister Dagny
         "attribute": absent & attributes - _VAGUE,
         "opposite": {stem for group in _EXCLUSIVE if there & group - asked for stem in absent & group},
     }
-    if "how old" in question.lower() and _YEAR.fullmatch(own):
+    if "how old" in question.lower() and _YEAR.fullmatch(quoted):
         suspects["opposite"] = {"old"}
     rest = asked - _VAGUE - set().union(*suspects.values())
     closeness = (len(rest - absent) / len(rest)) ** 2 if rest else 0.25
@@ -197,16 +197,16 @@ def _misplaced(question: str, passage: str, sentence: str, elsewhere: set[str], 
     A sentence may go without the name of what the passage begins with, or with a part of it: Atwood for Margaret Atwood,
     but not Dagny Holm for Leif Holm. Nor does a name count whose sentence says nothing of what is asked.
     """
-    others = [stems_of(own) for own in _NAMES.findall(sentence)]
+    others = [stems_of(name) for name in _NAMES.findall(sentence)]
     asked = stems_of(question)
-    if not elsewhere or any(own & names and own - asked for own in others):
+    if not elsewhere or any(name & names and name - asked for name in others):
         return elsewhere
     if not content_stems(" ".join(_NAME.findall(f". {sentence}"))) - asked:
         return set()
-    phrases = (stems_of(own) & asked for own in _NAMES.findall(passage if question.islower() else question))
-    shortened = {stem for own in phrases if own & stems_of(sentence) for stem in own}
+    phrases = (stems_of(name) & asked for name in _NAMES.findall(passage if question.islower() else question))
+    shortened = {stem for name in phrases if name & stems_of(sentence) for stem in name}
     begun, *further = (stems_of(passage[first:last]) for first, last in split_sentences(passage))
-    alike = {stem for own in further if own & content_stems(question) - names for stem in own}
+    alike = {stem for stems in further if stems & content_stems(question) - names for stem in stems}
     return elsewhere & alike - shortened - begun
 
 

@@ -167,20 +167,20 @@ class RetrieverReader(Model):
 
     @cached_property
     def _coding_digest(self) -> str:
-        own = {"address.basis": self.address.basis, "address.mean": self.address.document_mean}
+        addresses = {"address.basis": self.address.basis, "address.mean": self.address.document_mean}
 
         def digest(arrays: Mapping[str, Floats]) -> str:
             return digest_arrays(sorted(arrays.items()), str(self.settings.window))
 
         def of_all() -> str:
-            return digest(own | {f"encoder.{name}": value for name, value in self.encoder.weights.items()})
+            return digest(addresses | {f"encoder.{name}": value for name, value in self.encoder.weights.items()})
 
         # Weights as they are in their file are mapped, and cannot be changed; the recipes and tests put others in place.
         version, weights = self.encoder.version, self.encoder.weights
         if version is None or any(value.flags.writeable for value in weights.values()):
             return of_all()[:16]
         shapes = sorted((name, value.shape) for name, value in weights.items())
-        return remembered(version, of_all, digest(own), repr(shapes))[:16]
+        return remembered(version, of_all, digest(addresses), repr(shapes))[:16]
 
     @cached_property
     def reader(self) -> SpanReader:
@@ -264,6 +264,7 @@ class RetrieverReader(Model):
                     codes=self._codes(answer, found.scope.bank) if options.with_codes else None,
                     tentative=tentative and text is not None,
                     items=items,
+                    withheld=text is None and thresholds.perhaps <= likely < least,
                 )
             )
         return drafts

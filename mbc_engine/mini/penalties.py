@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Final, Literal, NamedTuple
 
 from mbc_engine.bank.words import stems_of
-from mbc_engine.mini.words import POSSESSIVE, missing
+from mbc_engine.mini.words import NEGATION, POSSESSIVE, missing
 from mbc_engine.sources import Known, content_stems, sentence_around
 from mbc_engine.text.dates import (
     asks_when,
@@ -110,10 +110,7 @@ _OF_TIME: Final = stems_of(
 )
 
 
-_NOT: Final = re.compile(
-    r"\b(?:not|no|never|without|cannot|longer|formerly|instead)\b|n['\u2019]t\b|\b(?:do|does|did|is|are|was|were|has|have|had|ca|wo)nt\b",
-    re.IGNORECASE,
-)
+_DENIAL: Final = re.compile(rf"{NEGATION.pattern}|\b(?:longer|formerly|instead)\b", re.IGNORECASE)
 _AFTER_DENIAL: Final = re.compile(
     r"\b(?:no longer|not|never|instead of|rather than) (?:(?:in|at|on|by|for|to|with|the|an?) ){0,2}(?=\w)",
     re.IGNORECASE,
@@ -130,7 +127,7 @@ def denied_edges(question: str, text: str) -> tuple[list[int], list[int]]:
 
     Empty if the question has a negation too.
     """
-    if _NOT.search(question):
+    if _DENIAL.search(question):
         return [], []
     begins = [match.end() for match in _AFTER_DENIAL.finditer(text)]
     return begins, [match.start() for match in _BEFORE_DENIAL.finditer(text)]
@@ -151,7 +148,7 @@ def sections_of_others(question: str, text: str) -> list[tuple[int, int]]:
     named one is left out.
     """
     headings = list(_HEADING.finditer(text := text[:_MOST_CHARACTERS]))
-    headings = ([own for own in headings if own[0][0] == "#"] or headings)[1:]
+    headings = ([heading for heading in headings if heading[0][0] == "#"] or headings)[1:]
     asked = content_stems(question) if headings else set()
     starts = [heading.start() for heading in headings]
     sections = list(pairwise([*starts, len(text)]))
@@ -160,8 +157,8 @@ def sections_of_others(question: str, text: str) -> list[tuple[int, int]]:
     for at, heading in enumerate(headings):
         below = (n for n in range(at + 1, len(headings)) if _level(headings[n][0]) <= _level(heading[0]))
         inside = range(at, next(below, len(headings)))
-        own = asked & stems_of(heading[0]) - above
-        if own and own.difference(*(words for n, words in enumerate(said) if n not in inside)):
+        only_here = asked & stems_of(heading[0]) - above
+        if only_here and only_here.difference(*(words for n, words in enumerate(said) if n not in inside)):
             named |= {*inside}
             most = max(most, len(set().union(*(said[n] for n in inside))))
     return [span for at, span in enumerate(sections) if named and at not in named and len(said[at]) < most]

@@ -103,10 +103,10 @@ def _latest(question: str, read: Sequence[ReadChunk], best: int | None, old: Col
     nearly = {at: read[at] for at, margin in margins.items() if margin > max(0.0, found.margin - _AS_SURE)}
     said = _said(read[best])
     years = {
-        max(_YEAR.findall(each.known.context), default=""): at for at, each in nearly.items() if _said(each) == said
+        at: max(_YEAR.findall(each.known.context), default="") for at, each in nearly.items() if _said(each) == said
     }
-    if len(years) > 1 and min(years):
-        return years[max(years)]
+    if len({*years.values()}) > 1 and min(years.values()):
+        return max(years, key=lambda at: (years[at], margins[at]))
     wanted, is_number = content_stems(question), _DIGIT.search(found.text) is not None
     days = {
         at: period.span[0]

@@ -170,8 +170,10 @@ class Scope:
             chunks = (starts[:, None] + np.arange(run)).ravel()
         ends = np.cumsum(self._sizes)
         holders = np.searchsorted(ends, chunks, side="right")
-        own = [chunks[holders == at] - end + size for at, (end, size) in enumerate(zip(ends, self._sizes, strict=True))]
-        return np.concatenate(self.bank.each(partial(_codes, self._weighting), own))
+        of_banks = [
+            chunks[holders == at] - end + size for at, (end, size) in enumerate(zip(ends, self._sizes, strict=True))
+        ]
+        return np.concatenate(self.bank.each(partial(_codes, self._weighting), of_banks))
 
     @cached_property
     def whitening(self) -> NDArray[np.float32]:
@@ -214,9 +216,9 @@ class Scope:
     ) -> list[list[Hit]]:
         """The best chunks for each question, from unit sentence vectors [B, E] and the weight of words."""
         words = self.words(questions, weight)
-        words = [[*own, *self.dated(question, weight)] for question, own in zip(questions, words, strict=True)]
+        words = [[*terms, *self.dated(question, weight)] for question, terms in zip(questions, words, strict=True)]
         few = max(
-            (self._alike(own) for question, own in zip(questions, words, strict=True) if _emphasis(question) > 1),
+            (self._alike(terms) for question, terms in zip(questions, words, strict=True) if _emphasis(question) > 1),
             default=0,
         )
         found = self.best(self.tables(vectors), max(top, few), words)
@@ -250,12 +252,12 @@ class Scope:
         found = self.bank.each(partial(_best, self._weighting, tables, top, words))
         chunks = documents = 0
         document_of: dict[int, int] = {}
-        for own in found:
-            document_of |= {chunks + chunk: documents + document for chunk, document in own.document_of.items()}
-            chunks, documents = chunks + own.chunks, documents + own.documents
+        for bank in found:
+            document_of |= {chunks + chunk: documents + document for chunk, document in bank.document_of.items()}
+            chunks, documents = chunks + bank.chunks, documents + bank.documents
         return [
             [replace(hit, document=document_of[hit.chunk]) for hit in Ranking(top).join(rankings).result()]
-            for rankings in zip(*(own.rankings for own in found), strict=True)
+            for rankings in zip(*(bank.rankings for bank in found), strict=True)
         ]
 
 
@@ -277,12 +279,12 @@ def _best(
 ) -> _Found:
     rankings, document_of = [Ranking(top) for _ in tables], dict[int, int]()
     start = documents = 0
-    having = _having(bank, {term for own in words for term, _ in own})
+    having = _having(bank, {term for terms in words for term, _ in terms})
     logs = None if weighting is None else _log_weights(bank, weighting[0]) - np.float32(weighting[1])
     for sums, lengths in bank.scan(tables[:, :, None]):
         end = start + sums.shape[1]
-        for scores, own in zip(sums, words, strict=False):
-            for term, added in own:
+        for scores, terms in zip(sums, words, strict=False):
+            for term, added in terms:
                 first, last = np.searchsorted(having[term], (start, end))
                 scores[having[term][first:last] - start] += np.float32(added)
         scores = sums if logs is None else sums + logs[start:end]
@@ -355,7 +357,7 @@ def checked(question: str, hits: Sequence[Hit], texts: Sequence[str | None]) -> 
         each: EXACTNESS * emphasis ** (3 if isinstance(each, tuple) else 2) * math.log((len(hits) + 1) / (count + 0.5))
         for each, count in counts.items()
     }
-    weights = [hit.share * math.exp(sum(map(rarity.__getitem__, own))) for hit, own in zip(hits, held, strict=True)]
+    weights = [hit.share * math.exp(sum(map(rarity.__getitem__, stems))) for hit, stems in zip(hits, held, strict=True)]
     total = sum(weights) + max(0.0, 1 - sum(hit.share for hit in hits))
     changed = [replace(hit, share=weight / total) for hit, weight in zip(hits, weights, strict=True)]
     return sorted(changed, key=lambda hit: -hit.share)

@@ -54,7 +54,7 @@ def work_out(
             replies.append((year, [replace(hit, chunk=chunk) for chunk in chunks], reply))
     if len(replies) > 1 and _LATEST.search(question):
         latest = max(year for year, *_ in replies)
-        replies = [own for own in replies if own[0] == latest]
+        replies = [reply for reply in replies if reply[0] == latest]
     # Else what several tables say is not known to be asked of one of them.
     return replies[0][1:] if len(replies) == 1 else ((), None)
 

@@ -1,4 +1,4 @@
-"""Which words of a question a text has, in any form."""
+"""Which words of a question a text has, in any form; and negations."""
 
 import re
 from typing import Final
@@ -6,6 +6,12 @@ from typing import Final
 from mbc_engine.bank.words import stems_of
 
 POSSESSIVE: Final = re.compile(r"['\u2019]s?\b")
+# Also without its apostrophe, as people type.
+NEGATION: Final = re.compile(
+    r"\b(?:not|no|never|none|nobody|neither|nor|without|cannot|"
+    r"(?:do|does|did|is|are|was|were|has|have|had|ca|wo|could|would|should|must|need)nt)\b|n['\u2019]t\b",
+    re.IGNORECASE,
+)
 
 
 def _is_same(stem: str, other: str) -> bool:

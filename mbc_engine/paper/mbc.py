@@ -190,7 +190,8 @@ class MBC(nn.Module, Model):
             is_withheld = confidence is not None and confidence.probability < (options.min_confidence or 0.0)
             documents = found.sources[row] if options.sources else []
             codes = found.codes[row] if options.with_codes and found.codes is not None else None
-            drafts.append(Draft(None if is_withheld else text, confidence, documents, {}, gain, codes))
+            given = None if is_withheld else text
+            drafts.append(Draft(given, confidence, documents, {}, gain, codes, withheld=is_withheld))
         return drafts
 
     def train(self, mode: bool = True) -> Self:

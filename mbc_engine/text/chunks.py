@@ -211,9 +211,9 @@ def with_captions(text: str, sections: Sequence[Section]) -> Sequence[Section]:
             (table["caption"] or "").strip().rstrip(":"),
             "; ".join(_CELL.findall(header["names"])) if header else "",
         ]
-        own = [caption for caption in captions if caption and caption != context.rpartition(" > ")[2]]
-        if first == last and own:
-            with_tables.append(Section(start, " > ".join(filter(None, (context, *own)))))
+        added = [caption for caption in captions if caption and caption != context.rpartition(" > ")[2]]
+        if first == last and added:
+            with_tables.append(Section(start, " > ".join(filter(None, (context, *added)))))
             if end < len(text):
                 with_tables.append(Section(end, context))
     return sorted(with_tables)

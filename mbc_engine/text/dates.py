@@ -91,7 +91,7 @@ def months_in(text: str, *, in_figures: bool = False) -> set[int]:
         for match in _ANY_MONTH.finditer(text)
         if (short := match[0].lower()[:3]) in _SHORT and (short not in _DOUBTFUL or _is_month(text, match))
     }
-    figures = (part for own in _IN_FIGURES.findall(text) for part in own) if in_figures else ()
+    figures = (part for numbers in _IN_FIGURES.findall(text) for part in numbers) if in_figures else ()
     return named | {int(part) for part in figures if part and 1 <= int(part) <= 12}
 
 
@@ -121,8 +121,8 @@ def parts_of_other_years(question: str, text: str) -> list[tuple[int, int]]:
             above = _years_of(text[start:end])
         bounds = [start, *(match.end() for match in _CLAUSE.finditer(text, start, end)), end]
         for first, last in pairwise(bounds):
-            own = _years_of(text[first:last]) or years
-            if own and not min(own) <= period.year <= max(own):
+            said = _years_of(text[first:last]) or years
+            if said and not min(said) <= period.year <= max(said):
                 others.append((first, last))
     return others
 

@@ -13,6 +13,11 @@ def word_set(listed: str) -> frozenset[str]:
     return frozenset(listed.split())
 
 
+AUXILIARIES: Final = word_set(
+    "am is are was were do does did has have had can could may might must should shall will would"
+)
+QUESTION_WORDS: Final = word_set("who whom whose what which when where why how")
+
 _LISTS: Final = tomllib.loads(files(__package__).joinpath("languages.toml").read_text(encoding="utf-8"))
 ENGLISH, _SHARED, _FOREIGN, _ASKING, _AMBIGUOUS = (
     word_set(_LISTS[name]) for name in ("english", "shared", "foreign", "asking", "ambiguous")

@@ -147,8 +147,8 @@ class Objective(nn.Module):
             preference = scores.detach().clone()
         else:
             preference = torch.rand(len(positions), len(memory), generator=generator).to(memory.device)[indices]
-        own = torch.tensor(positions, device=memory.device)[indices]
-        preference = preference.scatter(1, own.unsqueeze(1), torch.inf)
+        right = torch.tensor(positions, device=memory.device)[indices]
+        preference = preference.scatter(1, right.unsqueeze(1), torch.inf)
         return memory[preference.topk(count, dim=-1).indices].flatten(1, 2)
 
     def _shared(self, loss: Tensor, texts: Targets, share: Share) -> Tensor:

@@ -16,7 +16,7 @@ from mbc_engine import events
 from mbc_engine.config import Config, read_paper_config
 from mbc_engine.datasets.layout import QAExample, evenly_spaced
 from mbc_engine.errors import ConfigError, DataError
-from mbc_engine.lm.pretrained import checkpoint_layers
+from mbc_engine.lm.pretrained import checkpoint_layers, is_fast_in_bf16
 from mbc_engine.machine import Throttle
 from mbc_engine.paper.builder import build, load_pretrained, trainable_parameters
 from mbc_engine.paper.checkpoint import load_into
@@ -74,6 +74,7 @@ def train(
     if not resume:
         run_files.require_no_run(run)  # before any process can write there
     processes = processes_on(device, trackers=trackers, folder=run / TRACKED)
+    config = _with_precision(config, processes.device)
     training = _Training(config, examples, validation, run, cache, start, processes, stop)
     accelerator = processes.accelerator
     if not processes.is_main:
@@ -92,6 +93,14 @@ def train(
                 yield event
         finally:
             accelerator.end_training()
+
+
+def _with_precision(config: Config, device: torch.device) -> Config:
+    """The settings that a run is recorded with, and resumed with anywhere: with the precision that is fast here."""
+    if config.training.precision != "auto":
+        return config
+    precision = "bf16" if is_fast_in_bf16(device) else "float32"
+    return config.model_copy(update={"training": config.training.model_copy(update={"precision": precision})})
 
 
 def require_trackers(names: Sequence[str]) -> None:

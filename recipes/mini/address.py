@@ -105,7 +105,7 @@ class Vectors:
             count = max(1, tokens // len(ids[order[0]]))
             rows, order = order[:count], order[count:]
             batch = tokenizer.pad({"input_ids": [ids[row] for row in rows]}, return_tensors="pt").to(self.device)
-            is_fast = self.device != "cpu" or is_fast_in_bf16()
+            is_fast = is_fast_in_bf16(self.device)
             with torch.autocast(self.device, torch.bfloat16, enabled=is_fast):
                 states = model(**batch).last_hidden_state
             vectors[rows] = mean_pooled(states.float(), batch["attention_mask"])

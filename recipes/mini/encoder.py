@@ -17,7 +17,7 @@ def sentence_vectors(
 ) -> np.ndarray:
     """Normalised means of an encoder's states, [N, D]."""
     vectors = np.zeros((len(tokens), model.config.hidden_size), dtype=np.float32)
-    is_fast = model.device.type != "cpu" or is_fast_in_bf16()
+    is_fast = is_fast_in_bf16(model.device)
     order = sorted(range(len(tokens)), key=lambda place: len(tokens[place]))
     for batch in (order[start : start + 32] for start in range(0, len(order), 32)):
         rows = [[tokenizer.cls_token_id, *tokens[place][:longest], tokenizer.sep_token_id] for place in batch]

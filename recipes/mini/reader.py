@@ -310,7 +310,7 @@ def main() -> None:
     reader = TrainedReader(encoder, settings.longest)
     if args.start:
         start_from(reader, args.start)
-    precision = torch.bfloat16 if args.device != "cpu" or is_fast_in_bf16() else torch.float32
+    precision = torch.bfloat16 if is_fast_in_bf16(args.device) else torch.float32
     for module in reader.modules():
         if isinstance(module, nn.Dropout):
             module.p = 0.0

@@ -109,7 +109,7 @@ def config_of(name: str, seed: int, args: argparse.Namespace) -> Config:
     if args.device == "cpu":  # which may have no fast bf16
         changes += ["training.precision=float32", "training.batch_size=4", "model.codebook.codes=8"]
     else:
-        changes.append("model.base_weights=bf16")
+        changes += ["training.precision=bf16", "model.base_weights=bf16"]
     if name.startswith("distil"):
         changes += [*DISTILLED, f"model.tokens={name.removeprefix('distil')}"]
     return variant(load_preset("smollm2-135m", changes), "mac" if name == "mac" else "mbc")

@@ -1,12 +1,12 @@
-"""docs/bank-format.md against the code: its SQL, its numbers, its examples, and the reader it ends with."""
+"""docs/bank-format.md against the code: its SQL, its numbers, and its examples; and examples/read_bank.py, a reader by it."""
 
 import base64
 import json
 import re
+import runpy
 import sqlite3
 import struct
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -16,8 +16,8 @@ from mbc_engine.bank.exchange import export
 from mbc_engine.bank.words import WORDS, words_of, write_words
 from mbc_engine.text import Chunk, Document
 
-DICTIONARY = Path(text_codec.__file__).with_name("text.dict")
-TEXT = (Path(__file__).parents[2] / "docs" / "bank-format.md").read_text()
+ROOT = Path(__file__).parents[2]
+TEXT = (ROOT / "docs" / "bank-format.md").read_text()
 
 
 def blocks(language):
@@ -70,11 +70,10 @@ def test_documented_reader(made, tmp_path, monkeypatch, keeps_origins, keeps_tex
             )
             for document in bank.documents(whole=True)
         ]
-    reader: dict[str, Any] = {}
-    exec(blocks("python")[0], reader)
-    found = reader["read"](path, DICTIONARY.read_bytes(), lambda payload: model.decode([payload])[0])
-    assert list(found) == expected
+    reader = runpy.run_path(str(ROOT / "examples" / "read_bank.py"))
     connection = sqlite3.connect(path)
+    found = reader["documents"](connection, lambda payload: model.decode([payload])[0])
+    assert list(found) == expected
     rows = connection.execute("SELECT data, chunks FROM words JOIN blocks USING (id) ORDER BY id").fetchall()
     connection.close()
     found = [numbers for row in rows for numbers in reader["words"](*row)]

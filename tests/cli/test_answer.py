@@ -96,6 +96,14 @@ def test_closest_passages(capsys):
     ]
 
 
+def test_withheld_answers_and_names_of_banks(capsys):
+    show_answer(answer(None, withheld=True))
+    show_answer(answer("Aalen", source()), with_bank=True)
+    withheld, _, trust = capsys.readouterr().out.splitlines()[:3]
+    assert withheld == "Withheld: only 82% confident."
+    assert trust == "82% confident (high), found in /notes/ada.txt, in memory.mbc"
+
+
 def test_written_answer_lists_cited_sources(capsys):
     sources = (source("/a.txt"), source("/b.txt", sentence="It rained."), source("/c.txt"))
     said = "It rained [2]. Ada won\x1b [3]."
@@ -159,6 +167,7 @@ def test_json_of_an_answer():
         "note": None,
         "answer": "Aalen",
         "tentative": False,
+        "withheld": False,
         "items": [],
         "extracted": None,
         "written_by": None,

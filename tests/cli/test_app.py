@@ -53,6 +53,7 @@ def test_the_help_of_a_group_has_the_first_paragraph_of_each_command():
         ("ask why? --read backwards", "Error: Invalid value for '--read': There is no read mode 'backwards'"),
         ("bank info --quiet --verbose", "Error: --quiet and --verbose contradict each other."),
         ("ask x --sources abc", "Error: Invalid value for '--sources': it has to be a whole number, such as 5.\n"),
+        ("ask x --min-confidence 1.5", "Error: --min-confidence 1.5 is not between 0 and 1.\n  0.9 means 90%.\n"),
         ("ask x --min-confidence 150%", "Error: --min-confidence 1.5 is not between 0 and 1.\n  0.9 means 90%.\n"),
         (
             "ask x --min-confidence high",

@@ -16,7 +16,7 @@ from tests.newswire import write_stories
 pytestmark = embedded_encoder
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-TESTED = {"batch", "evaluate", "follow", "remember", "train_tiny", "two_banks"}
+TESTED = {"batch", "evaluate", "follow", "read_bank", "remember", "train_tiny", "two_banks"}
 
 
 load_once = cache(partial(load_model, reader="small"))  # which opens and answers faster
@@ -75,6 +75,13 @@ def test_two_banks(run):
     assert totals == "4 documents in two banks"
     assert cost.endswith("from city.mbc")
     assert goal == "'Tomas Reyne' from sport.mbc"
+
+
+def test_read_bank(run):
+    run("two_banks")
+    first, text, *_ = run("read_bank", "sport.mbc")
+    assert Path(first.split()[1]).parent.name == "sport"
+    assert text.strip().startswith("0: ")
 
 
 @pytest.mark.slow

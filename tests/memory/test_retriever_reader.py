@@ -173,6 +173,8 @@ def test_withheld_answers_still_have_sources(tiny, remember, folder):
     assert [own.tentative for own in memory.ask(["Who won?"]) + memory.ask(["Who won?"], min_confidence=0.3)] == [
         True
     ] * 2
+    assert memory.ask(["Who won?"], min_confidence=1)[0].withheld
+    assert not withheld.withheld
     assert withheld.confidence == answer.confidence
     assert len(withheld.sources) == len(answer.sources) == 3
     assert all(source.sentence == "Nobody won." for source in withheld.sources)

@@ -100,6 +100,12 @@ def test_the_embedded_lm_only_rephrases_the_quotation(ask):
     assert (answer.extracted, answer.written_by, answer.sources) == ("Nobody", "scripted", ())
 
 
+def test_small_talk_is_not_searched_for(tiny, remember, folder):
+    memory = remember(tiny.retriever_reader("Nobody"), folder)
+    memory.writer = Writer(Scripted("Nobody won."), reads_passages=False)
+    assert memory.ask(["Thanks!"], write=True)[0].text == "You are welcome."
+
+
 @pytest.mark.parametrize(
     ("options", "is_written"),
     [

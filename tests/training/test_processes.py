@@ -7,10 +7,12 @@ import socket
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import torch
+from accelerate.commands.config.config_args import load_config_from_file
 from accelerate.utils import DistributedType
 from safetensors.torch import load_file
 
@@ -203,6 +205,12 @@ def test_settings_refused_with_fsdp(tiny, tmp_path, examples, launched, setting)
     )
     with pytest.raises(ConfigError, match="FSDP"):
         next(trainer.train(tiny.config("gpt2", "bert", setting), examples(8), [], tmp_path / "run", cache=tmp_path))
+
+
+def test_example_of_fsdp_is_a_config_of_accelerate():
+    config = load_config_from_file(str(Path(__file__).parents[2] / "examples" / "fsdp.yaml"))
+    assert config.distributed_type == DistributedType.FSDP
+    assert config.fsdp_config["fsdp_version"] == 2
 
 
 def test_accumulation_of_the_launcher_is_ignored(monkeypatch):

@@ -8,6 +8,7 @@ import pytest
 import torch
 from tensorboardX.proto.event_pb2 import Event as Record
 
+from mbc_engine.config import read_paper_config
 from mbc_engine.errors import ConfigError, DataError
 from mbc_engine.events import (
     CheckpointSaved,
@@ -39,6 +40,13 @@ def test_order_of_events(tiny, tmp_path, start):
     assert (started.total_steps, started.examples, started.documents) == (10, 20, 20)
     assert [event.epoch for event in of(TrainStep, events)] == [0] * 5 + [1] * 5
     assert of(Validated, events)[0].documents == 3
+
+
+@pytest.mark.parametrize(("is_fast", "precision"), [(True, "bf16"), (False, "float32")])
+def test_runs_record_the_precision_that_is_fast_here(tiny, tmp_path, start, monkeypatch, is_fast, precision):
+    monkeypatch.setattr(trainer, "is_fast_in_bf16", lambda device: is_fast)
+    start(tiny.config("gpt2", "bert", *FROZEN, "training.precision=auto", "training.epochs=1"), "run")
+    assert read_paper_config(tmp_path / "run" / "config.toml").training.precision == precision
 
 
 def test_best_model_is_kept(tiny, tmp_path, start, monkeypatch):

@@ -3,10 +3,10 @@
 import re
 from collections.abc import Sequence
 from itertools import islice
-from typing import Final
+from typing import Final, NamedTuple
 
 from mbc_engine.bank.words import stems_of
-from mbc_engine.mini.kinds.forms import BE_OR_DO, COMPARATIVE, CUES
+from mbc_engine.mini.kinds.forms import ANY_AUXILIARY, COMPARATIVE, CUES, OF_AGE, OF_SPEED
 from mbc_engine.mini.kinds.passages import NAMED, Item, Passage, Reply, Sentence, sentences_of, table_rows, with_all
 from mbc_engine.mini.words import has_stem, missing
 from mbc_engine.sources import content_stems
@@ -20,6 +20,11 @@ _ALTERNATIVES: Final = re.compile(
 _QUANTITY: Final = re.compile(
     r"(?<![\w.,])(\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?)(?:[ -]?([^\W\d_]+|[%\u20ac$\u00a3]))?"
 )
+_DURATION: Final = re.compile(
+    r"\b(?:s|sec(?:ond)?s?|min(?:ute)?s?|h|hrs?|hours?|days?|weeks?|months?|years?|time|duration)\b", re.IGNORECASE
+)
+_YEARS: Final = range(1001, 2100)
+_OF_YEARS: Final = (*OF_AGE, "later", "earlier")
 
 
 def compare_two(question: str, passages: Sequence[Passage]) -> Reply | None:
@@ -29,9 +34,9 @@ def compare_two(question: str, passages: Sequence[Passage]) -> Reply | None:
         return None
     left, right = match["this"] or match["one"] or match["left"], match["that"] or match["other"] or match["right"]
     comparative = re.search(COMPARATIVE, question.lower())
-    left = re.sub(rf"^(?:.*?{COMPARATIVE}(?: \w+)? |{BE_OR_DO} )", "", left, flags=re.IGNORECASE)
+    left = re.sub(rf"^(?:.*?{COMPARATIVE}(?: \w+)? |{ANY_AUXILIARY} )", "", left, flags=re.IGNORECASE)
     right = re.sub(rf" {COMPARATIVE}.*$", "", right, flags=re.IGNORECASE)
-    own = [content_stems(left) - content_stems(right), content_stems(right) - content_stems(left)]
+    things = [content_stems(left) - content_stems(right), content_stems(right) - content_stems(left)]
     cue, is_larger = CUES[comparative[0]] if comparative else ("", True)
     shared = (
         content_stems(question)
@@ -40,24 +45,23 @@ def compare_two(question: str, passages: Sequence[Passage]) -> Reply | None:
     )
     sentences = [(one, passages[one.passage].context) for one in sentences_of(passages)]
     found: list[tuple[Sentence, str]] = []
-    for stems in own:
-        fitting = [
-            (one, context)
-            for one, context in sentences
-            if stems and not missing(stems, f"{context} {one.text}") and missing(stems, context)
-        ]
+    for stems, others in zip(things, reversed(things), strict=True):
+        fitting = [(one, context) for one, context in sentences if stems and _is_of(stems, others, one.text, context)]
         if not fitting:
             return None
-        found.append(min(fitting, key=lambda own: _unlike(own[0].text, own[1], shared, cue)))
+        found.append(min(fitting, key=lambda sentence: _unlike(sentence[0].text, sentence[1], shared, cue)))
     items = tuple(Item(one.text, one.passage, one.text) for one, _ in dict.fromkeys(found))
-    numbers = [_quantity(one.text, stems, shared) for (one, _), stems in zip(found, own, strict=True)]
+    name = comparative[0] if comparative else ""
+    numbers = [_quantity(one.text, stems, shared, name) for (one, _), stems in zip(found, things, strict=True)]
     lacking = [_unlike(one.text, context, shared - _COMPARING, cue) for one, context in found]
     is_said = not any(no_cue or (words and not cue) for words, no_cue, _ in lacking)
     is_said &= bool(comparative or shared - _COMPARING)
     if comparative and all(numbers) and is_said:
-        (one, unit), (other, other_unit) = (number for number in numbers if number)
-        if unit == other_unit and one != other:
-            return Reply(left if (one > other) == is_larger else right, items, is_certain=True)
+        one, other = (number for number in numbers if number)
+        is_reversed = name in OF_AGE if one.is_year else name in OF_SPEED and _DURATION.search(one.unit) is not None
+        if one[1:] == other[1:] and one.value != other.value:
+            has_left = (one.value > other.value) == (is_larger != is_reversed)
+            return Reply(left if has_left else right, items, is_certain=True)
     return Reply(" ".join(item.text for item in items), items, is_said)
 
 
@@ -80,23 +84,40 @@ def _unlike(sentence: str, context: str, shared: set[str], cue: str) -> tuple[in
 _COMPARING: Final = stems_of("compare difference differences between differ two both")
 
 
-def _quantity(sentence: str, stems: set[str], shared: set[str]) -> tuple[float, str] | None:
-    """The first number after the words with these stems, and its unit; a year has none.
+class _Quantity(NamedTuple):
+    value: float
+    unit: str
+    is_year: bool
 
-    In a row of a table, the only number, or the only one whose column has a `shared` word, and that column.
+
+def _is_of(stems: set[str], others: set[str], sentence: str, context: str) -> bool:
+    """Whether a sentence is about the thing with these stems: it names it, or its document does, and not the other."""
+    if missing(stems, f"{context} {sentence}"):
+        return False
+    return bool(missing(stems, context)) or bool(missing(others, context) and missing(others, sentence))
+
+
+def _quantity(sentence: str, stems: set[str], shared: set[str], comparative: str) -> _Quantity | None:
+    """The first number of a sentence, after the words with these stems if it has them, and its unit.
+
+    A year counts if it is asked about. In a row of a table, the only number, or the only one whose column has a
+    `shared` word, and that column.
     """
     if row := next(iter(table_rows(sentence)), None):
         cells = [(column, number) for column, value in row if (number := _QUANTITY.fullmatch(value))]
         cells = [cell for cell in cells if shared & stems_of(cell[0])] or cells
-        return (float(cells[0][1][1].replace(",", "")), cells[0][0]) if len(cells) == 1 else None
+        if len(cells) != 1:
+            return None
+        column, number = cells[0]
+        value = float(number[1].replace(",", ""))
+        return _Quantity(value, f"{column} {number[2] or ''}", comparative in OF_AGE and value in _YEARS)
     places = [
         match.end() for match in re.finditer(r"[\w-]+", sentence) if any(has_stem(match[0], stem) for stem in stems)
     ]
-    number = _QUANTITY.search(sentence, places[0]) if places else None
-    if number is None:
-        return None
-    value = float(number[1].replace(",", ""))
-    is_year = (
-        number[1].isdigit() and 1000 < value < 2100 and re.search(r"\b(?:in|since|of) $", sentence[: number.start()])
-    )
-    return value, "" if is_year else (number[2] or "")
+    for number in _QUANTITY.finditer(sentence, next(iter(places), 0)):
+        value = float(number[1].replace(",", ""))
+        is_dated = re.search(r"\b(?:in|since|of) $", sentence[: number.start()]) is not None
+        is_year = number[1].isdigit() and value in _YEARS and (is_dated or comparative in OF_AGE)
+        if not is_year or comparative in _OF_YEARS:
+            return _Quantity(value, "" if is_year else number[2] or "", is_year)
+    return None

@@ -11,9 +11,10 @@ from itertools import chain
 from typing import Final, Literal, NamedTuple
 
 from mbc_engine.bank.words import stems_of
+from mbc_engine.mini.kinds.forms import ANY_AUXILIARY
 from mbc_engine.mini.kinds.lists import name_of
 from mbc_engine.mini.kinds.passages import Item, Passage, Reply, Row, joined, table_rows
-from mbc_engine.mini.words import missing
+from mbc_engine.mini.words import NEGATION, missing
 from mbc_engine.sources import content_stems
 from mbc_engine.text.dates import asks_when, months_in, period_in
 from mbc_engine.text.document import MONTH_NAMES, MONTH_WORDS, date_in_name
@@ -31,7 +32,7 @@ _OPERATIONS: Final[Sequence[tuple[Operation, str]]] = (
 )
 # Questions that are about something else, or about a part of the rows in a way that is not understood.
 _OTHERWISE: Final = re.compile(
-    r"^(?:why|how come|am|is|are|was|were|do|does|did|can|could|may|might|must|should|will|would|has|have|had)\b|"
+    rf"^(?:why|how come|{ANY_AUXILIARY})\b|"
     r"\b(?:at (?:most|least)|over|under|above|below|than|but|or|and|both|neither|nor|except|other|another|per|each|every|by|"
     r"up to|through|between|until|till|before|after|last|next|this (?:month|week)|today|yesterday|same|difference|compared|"
     r"yet to|mean\?)(?!\w)"
@@ -90,7 +91,6 @@ _YES_OR_NO: Final = {
     **dict.fromkeys(("yes", "y", "true", "x", "\u2713", "\u2714", "done", "paid"), True),
     **dict.fromkeys(("no", "n", "false", "-", "\u2717", "\u2718", "open", "unpaid"), False),
 }
-_NOT: Final = re.compile(r"\b(?:not|no|never|without|(?:have|has|did|do|does)nt)\b|n['\u2019]t\b", re.IGNORECASE)
 _NOT_DONE: Final = re.compile(r"\bun(?=(?:paid|sold|used|signed|returned|finished|answered|opened)\b)", re.IGNORECASE)
 _MOST_SHOWN: Final = 10
 _MOST_COLUMNS: Final = 64
@@ -193,12 +193,12 @@ class _Table:
         if is_broken or any(len({name for name, _ in row}) < len(row) for _, row in found):
             return None
         found = [(at, row) for at, row in found if not any(_CARRIED.fullmatch(value) for _, value in row)]
-        own = [(at, row) for at, row in found if not any(_TOTAL.fullmatch(value) for _, value in row)]
-        names = {name for _, row in own for name, _ in row}
-        if not own or len(names) > _MOST_COLUMNS or any(row[0][0] != own[0][1][0][0] for _, row in own):
+        counted = [(at, row) for at, row in found if not any(_TOTAL.fullmatch(value) for _, value in row)]
+        names = {name for _, row in counted for name, _ in row}
+        if not counted or len(names) > _MOST_COLUMNS or any(row[0][0] != counted[0][1][0][0] for _, row in counted):
             return None
         said = f"{passages[0].name} {passages[0].context}"
-        return cls(own, said, has_totals=len(own) < len(found))
+        return cls(counted, said, has_totals=len(counted) < len(found))
 
     def _rows_done(self, name: str) -> set[int] | None:
         """The rows that have a yes, or a figure, in a column of what was done; None for another column."""
@@ -275,8 +275,8 @@ class _Table:
         asked = [name for name in self.done if not wanted.isdisjoint(self.stems[name] - quantities)]
         if asked:
             done = self.done[min(asked, key=len)]
-            chosen = chosen - done if _NOT.search(question) else chosen & done
-        elif _NOT.search(question):
+            chosen = chosen - done if NEGATION.search(question) else chosen & done
+        elif NEGATION.search(question):
             return []
         in_names = {*chain(*self.stems.values())}
         for stem in missing(wanted - _ASKING - in_names, f"{self.said} {' '.join(self.cells)}"):

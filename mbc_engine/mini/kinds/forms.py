@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final, Literal
 
-from mbc_engine.text.language import canonical_question, word_set
+from mbc_engine.text.language import AUXILIARIES, QUESTION_WORDS, canonical_question
 
 Kind = Literal[
     "fact", "keywords", "list", "step", "steps", "cause", "summary", "mentions", "several", "yes_no", "comparison"
@@ -14,14 +14,12 @@ ORDINALS: Final = ("first", "second", "third", "fourth", "fifth", "sixth", "seve
 NUMBERS: Final = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 ANY_ORDINAL: Final = rf"(?:{'|'.join(ORDINALS)}|last|final|\d+(?:st|nd|rd|th))"
 ANY_NUMBER: Final = rf"(?:\d+|{'|'.join(NUMBERS)})"
-_ASKING: Final = word_set(
-    "who whom whose what which when where why how am are is was were do does did can could may might must should shall "
-    "will would has have had"
-)
+ANY_AUXILIARY: Final = rf"(?:{'|'.join(sorted(AUXILIARIES))})"
+_ANY_QUESTION_WORD: Final = rf"(?:{'|'.join(sorted(QUESTION_WORDS))})"
 _YOU: Final = r"(?:i|we|you|one|someone|people|an? (?:\w+ )?\w+)"
 # Words in -s or before a noun that "which" and "what" do not ask for several of.
 _NO_PLURAL: Final = (
-    r"(?:(?:am|is|are|was|were|do|does|did|has|have|had|can|could|may|might|must|should|shall|will|would|the|an?|of|in|on|at|"
+    rf"(?:(?:{ANY_AUXILIARY}|the|an?|of|in|on|at|"
     r"to|for|by|made|this|its|his|us|gas|bus|lens|news|series|happens|causes|makes|means|becomes|comes|costs|takes|says|"
     r"lets|goes|keeps|gives|holds|needs|looks|works|runs)\b)"
 )
@@ -34,15 +32,17 @@ _WORKS: Final = (
 )
 # Comparatives, each with what the sentence has to speak of, and whether the larger number has it.
 CUES: Final = {
-    **{f"{word}er": (word, True) for word in ("tall", "high", "long", "deep", "fast", "warm", "old", "great", "strong")},
+    **{f"{word}er": (word, True) for word in ("tall", "high", "long", "deep", "fast", "warm", "great", "strong")},
     "bigger": ("", True), "larger": ("", True), "wider": ("wide", True), "heavier": ("weigh|heavy", True),
-    "older": ("born|built|founded|old", False), "younger": ("born|built|founded", True), "newer": ("built|founded", True),
+    "older": ("born|built|founded|old", True), "younger": ("born|built|founded|old", False), "newer": ("built|founded|old", False),
     "more": ("", True), "later": ("", True), "less": ("", False), "fewer": ("", False), "smaller": ("", False),
     "cheaper": ("", False), "lower": ("low|high", False), "earlier": ("", False), "slower": ("", False),
     "shorter": ("tall|long|short", False), "lighter": ("weigh|light", False), "colder": ("cold", False),
 }  # fmt: skip
+# Of years, and of times that something takes, the smaller has these.
+OF_AGE: Final = ("older", "younger", "newer")
+OF_SPEED: Final = ("faster", "slower")
 COMPARATIVE: Final = rf"\b(?:{'|'.join(CUES)})\b"
-BE_OR_DO: Final = r"(?:am|is|are|was|were|do|does|did|has|have|had|can|could|may|must|should|shall|will|would)"
 _GIVE: Final = r"^(?:please )?(?:give (?:me|us) )?(?:an? |the )?(?:short |brief |quick )?"
 _IN_SHORT: Final = r"(?:,? (?:briefly|in short)|[,;:?] (?:short|brief|quick) summary)"
 _DECIDED: Final = r"^what (?:was|were|has been) (?:decided|agreed|discussed|said|planned)"
@@ -57,7 +57,7 @@ _FORMS: Final[Sequence[tuple[Kind, str]]] = (
     ("summary", rf"{_GIVE}(?:summary|overview|outline|gist|main points) (?:of|on|about)\b|[,;:?] (?:short|brief|quick) summary$"),
     ("summary", rf"^what (?:is|are|was|were) (?:the|this|that|my|our|his|her|an?) (?:\w+ )*?(?:{_NOTES}|{_WORKS})(?: (?:to|from|of|by|in|with|at|between) .*)? about(?:,? (?:briefly|in short|please))?$"),
     ("summary", rf"{_DECIDED} (?:about|on|at|in|by|for|with)\b."),
-    ("comparison", rf"^(?=.* or )(?=.*{COMPARATIVE})(?:who|which|what|where|{BE_OR_DO})\b|^(?:compare|(?:what (?:is|are) )?(?:the )?differences? between|how (?!do (?:i|we|you) )(?:do|does|did|is|are) .* (?:differ|compare|different)(?: from| to| with))\b"),
+    ("comparison", rf"^(?=.* or )(?=.*{COMPARATIVE})(?:who|which|what|where|{ANY_AUXILIARY})\b|^(?:compare|(?:what (?:is|are) )?(?:the )?differences? between|how (?!do (?:i|we|you) )(?:do|does|did|is|are) .* (?:differ|compare|different)(?: from| to| with))\b"),
     ("step", rf"\b{ANY_ORDINAL} step\b|\bstep (?:number |no\. ?)?{ANY_NUMBER}\b"),
     ("steps", rf"^how (?:to|(?:do|does|can|should|must|would|could) {_YOU})\b|^(?:what|which|list|show).* (?:steps|instructions)\b"),
     ("cause", r"^(?:why|how come|for what reason|what (?:is|was|were) the reasons?)\b"),
@@ -65,7 +65,7 @@ _FORMS: Final[Sequence[tuple[Kind, str]]] = (
     ("list", rf"^what (?:all |else |still )?(?:(?:do|should|must|shall|can) {_YOU} (?:still )?(?:have to |need to )?(?:need|bring|pack|buy|take|wear|do)|(?:does|did|should|must) [\w'\u2019]+ (?:have to |need to )?(?:need|bring|pack|wear)|goes in(?:to)?|(?:needs|has) to be done|is (?:still )?(?:left|open|to do))\b"),
     ("list", r"^what(?: was| were| is|'s| has been)? (?:added|fixed|changed|removed|deprecated)\b"),
     ("list", r"^who (?:all |else )?(?:attended|participated|took part|came to|(?:was|were|is|are) (?:all )?(?:present|there|invited|coming|attending|absent))\b"),
-    ("yes_no", rf"^(?!.* or )(?:(?!.*\b(?:who|whose|whom|what|when|where|which|why|how)\b).*, )?{BE_OR_DO}(?:n't)? (?!i am|have|has|be)[\w'\u2019]+ \w+"),
+    ("yes_no", rf"^(?!.* or )(?:(?!.*\b{_ANY_QUESTION_WORD}\b).*, )?{ANY_AUXILIARY}(?:n't)? (?!i am|have|has|be)[\w'\u2019]+ \w+"),
     ("several", r"^(?:who|what|where|when) (?:(?:else|ever|just|has|have|was|were|got|did|people|they) )?(?!is\b|are\b|am\b|happen)\w+$"),
     ("list", rf"^(?:(?:at|in|on|for|from|with|of) )?(?:which|what) (?:(?!{_NO_PLURAL})\w+ ){{0,2}}?{_PLURAL}\b"),
 )  # fmt: skip
@@ -79,7 +79,9 @@ def kind_of(question: str) -> Kind:
         is_name = match and kind == "list" and match[0].rsplit(maxsplit=1)[-1].capitalize() in question.split()[1:]
         if match and not is_name:  # which Giants player
             return kind
-    asks = question.rstrip().endswith("?") or not _ASKING.isdisjoint(text.replace("'s", " ").split())
+    asks = question.rstrip().endswith("?") or not (QUESTION_WORDS | AUXILIARIES).isdisjoint(
+        text.replace("'s", " ").split()
+    )
     return "fact" if asks else "keywords"
 
 

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from mbc_engine.bank.words import stems_of
 from mbc_engine.mini.kinds.forms import ANY_NUMBER, ANY_ORDINAL, LOOKED_AT, NUMBERS, ORDINALS, Kind
 from mbc_engine.mini.kinds.passages import GENERIC, NAMED, Item, Passage, Reply, Row, joined, table_rows
-from mbc_engine.mini.words import missing
+from mbc_engine.mini.words import NEGATION, missing
 from mbc_engine.sources import content_stems, sentence_around
 from mbc_engine.text import split_sentences
 from mbc_engine.text.characters import on_one_line
@@ -72,7 +72,7 @@ def whole_list(kind: Kind, question: str, passages: Sequence[Passage], best: int
         if not any(keys[key] > 1 for key in records[at])
         for each in _lists(passages[at].text)
     ]
-    for at, entries in sorted(lists, key=lambda own: kind == "steps" and not _is_numbered(own[1])):
+    for at, entries in sorted(lists, key=lambda placed: kind == "steps" and not _is_numbered(placed[1])):
         passage, first, last = passages[at], entries[0].start, entries[-1].end
         before = passage.text[:first].rstrip().rpartition("\n\n")[2]
         title = passage.text.partition("\n")[0] if kind in ("steps", "keywords") else ""
@@ -112,7 +112,7 @@ def _continued(
     at: int, entries: Sequence[_Entry], lists: Sequence[tuple[int, list[_Entry]]], passages: Sequence[Passage]
 ) -> list[tuple[int, _Entry]]:
     """A numbered list with those of the chunks before and after it whose numbers go on, each entry with its passage."""
-    own, others = [(at, entry) for entry in entries], [[(place, entry) for entry in each] for place, each in lists]
+    whole, others = [(at, entry) for entry in entries], [[(place, entry) for entry in each] for place, each in lists]
 
     def follows(later: tuple[int, _Entry], earlier: tuple[int, _Entry]) -> bool:
         one, other = passages[later[0]], passages[earlier[0]]
@@ -120,12 +120,12 @@ def _continued(
         return is_next and _number(later[1]) == _number(earlier[1]) + 1
 
     for _ in others:
-        before = next((each for each in others if follows(own[0], each[-1])), [])
-        after = next((each for each in others if follows(each[0], own[-1])), [])
+        before = next((each for each in others if follows(whole[0], each[-1])), [])
+        after = next((each for each in others if follows(each[0], whole[-1])), [])
         if not before and not after:
             break
-        own = [*before, *own, *after]
-    return own
+        whole = [*before, *whole, *after]
+    return whole
 
 
 def _number(entry: _Entry) -> int:
@@ -138,9 +138,9 @@ def _listed(kind: Kind, question: str, entries: Sequence[tuple[int, _Entry]], *,
     is_numbered = kind == "steps" and _number(entries[0][1]) >= 0
     if any("[" in entry.mark for _, entry in entries):
         if _UNTICKED.search(question.lower()):
-            entries = [own for own in entries if "[x]" not in own[1].mark.lower()]
+            entries = [entry for entry in entries if "[x]" not in entry[1].mark.lower()]
         elif _TICKED.search(question.lower()):
-            entries = [own for own in entries if "[x]" in own[1].mark.lower()]
+            entries = [entry for entry in entries if "[x]" in entry[1].mark.lower()]
     texts = [f"{entry.mark} {entry.text}" if is_numbered else entry.text for _, entry in entries]
     items = tuple(Item(text, at, entry.text) for text, (at, entry) in zip(texts, entries, strict=True))
     return Reply(" ".join(texts) if kind == "steps" else joined(texts), items, is_certain)
@@ -185,7 +185,7 @@ def _end_of_list(text: str, start: int, end: int) -> int:
     return at if are_names and number > 1 and at == last else end
 
 
-_NEGATION: Final = re.compile(r"\b(?:not|no|never|without|except|but)\b|n['\u2019]t\b", re.IGNORECASE)
+_EXCEPTION: Final = re.compile(rf"{NEGATION.pattern}|\b(?:except|but)\b", re.IGNORECASE)
 _NAMES: Final = ("name", "title")  # of columns that say what a row is about, if the first does not
 
 
@@ -195,7 +195,7 @@ def table_column(question: str, passages: Sequence[Passage], best: int | None) -
     If not all its words are there, the reader's span has to be in one of these rows' passages.
     """
     rows = [(at, row) for at, passage in enumerate(passages) for row in table_rows(passage.text)]
-    if not rows or _NEGATION.search(question):
+    if not rows or _EXCEPTION.search(question):
         return None
     stems = content_stems(question)
     headers = stems_of(" ".join(column for _, row in rows for column, _ in row))

@@ -165,5 +165,5 @@ def with_all(stems: set[str], passages: Sequence[Passage]) -> Iterator[tuple[int
         if not stems or passage.name in seen or missing(stems, passage.said):
             continue
         seen.add(passage.name)
-        own = [one.text for one in sentences_of([passage])] or [on_one_line(passage.text)]
-        yield at, min(own, key=lambda text: len(missing(stems, text)))
+        sentences = [one.text for one in sentences_of([passage])] or [on_one_line(passage.text)]
+        yield at, min(sentences, key=lambda text: len(missing(stems, text)))

@@ -66,9 +66,9 @@ def summary(question: str, passages: Sequence[Passage]) -> Reply | None:
     if not stems and not period:
         return None
     lacking = {
-        at: missing(stems, own.said)
-        for at, own in enumerate(passages)
-        if period is None or period.is_named_in(f"{own.said} {own.date or ''}")
+        at: missing(stems, passage.said)
+        for at, passage in enumerate(passages)
+        if period is None or period.is_named_in(f"{passage.said} {passage.date or ''}")
     }
     fewest = min(map(len, lacking.values()), default=len(stems) + 1)
     if fewest > len(stems) / 2:

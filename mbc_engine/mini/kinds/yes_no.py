@@ -6,26 +6,27 @@ from collections.abc import Sequence
 from typing import Final, Literal
 
 from mbc_engine.bank.words import stems_of
+from mbc_engine.mini.kinds.forms import ANY_AUXILIARY
 from mbc_engine.mini.kinds.passages import NAMED, Item, Passage, Reply, sentences_of, topic_of
 from mbc_engine.mini.penalties import is_of_another, is_superseded
-from mbc_engine.mini.words import has_stem, missing
+from mbc_engine.mini.words import NEGATION, has_stem, missing
 from mbc_engine.sources import content_stems, sentence_around
 from mbc_engine.text.language import canonical_question
 
 _PRONOUN: Final = re.compile(r"(?:he|she|it|they|this|these|its|her|his|their)\b", re.IGNORECASE)
 _HEDGE: Final = re.compile(
-    r"\b(?:only|unless|except|without|if|may|might|could|would|plan(?:s|ned)?|hopes?|hoped|wants?|wanted|ideas?|thought|"
+    r"\b(?:only|unless|except|without|if|may|might|could|would|should|used to|plan(?:s|ned)?|hopes?|hoped|wants?|wanted|ideas?|thought|"
     r"consider\w*|suggest\w*|propos\w*|almost|nearly|refus\w+|den(?:y|ies|ied)|fail\w*|instead|rumou?r\w*|alleged\w*|claim\w*|said|says|whether|until)\b",
     re.IGNORECASE,
 )
-_NOT: Final = re.compile(
-    r"\b(?:not|never|no|nobody|none|neither|nor|cannot|forbidden|prohibited)\b|n['\u2019]t\b", re.IGNORECASE
-)
+_NOT: Final = re.compile(rf"{NEGATION.pattern}|\b(?:forbidden|prohibited)\b", re.IGNORECASE)
 _CLAUSE: Final = re.compile(
     r"[,;:()\u2013\u2014]|[.!?] |\b(?:and|but|or|although|though|while|who|which|that|because|since|where|when|after|before)\b"
 )
 _PAST, _PRESENT = re.compile(r"\b(?:was|were|had|did)\b"), re.compile(r"^(?:am|is|are|do|does|has|have|can|may)\b")
 _DONE: Final = re.compile(r"\b(?:\w+ed|was|were|had|did|have|has)\b", re.IGNORECASE)
+_PLACED: Final = re.compile(r"(?:at|by|during|for|from|in|near|on|since|with)\b", re.IGNORECASE)
+_VERB: Final = re.compile(rf"{ANY_AUXILIARY}|been|be", re.IGNORECASE)
 _ENOUGH: Final = 2 / 3  # of the words of a question
 _FEWEST_ASKED: Final = 2  # "open windows" does not answer "are we open?"
 _ALLOWING: Final = stems_of("allowed permitted possible okay able take bring use")
@@ -42,7 +43,7 @@ def yes_or_no(question: str, passages: Sequence[Passage], best: int | None) -> R
     """
     wanted = content_stems(question) - _ALLOWING or content_stems(question)
     _, names = topic_of(question)
-    is_other = [is_of_another(question, own.said, own.date) for own in passages]
+    is_other = [is_of_another(question, passage.said, passage.date) for passage in passages]
     sentences = [one for one in sentences_of(passages, joins=True) if not is_other[one.passage]]
     lacking = [missing(wanted, sentence.text) for sentence in sentences]
     found: list[tuple[float, int, set[str]]] = []
@@ -93,12 +94,8 @@ def _weight(stem: str, lacking: Sequence[set[str]]) -> float:
 def _verdict(question: str, sentence: str) -> Literal["Yes", "No"] | None:
     """What a sentence says to a question beyond doubt."""
     asked = canonical_question(question)[:-1]
-    order = [
-        stem
-        for word in re.findall(r"[\w-]+", question)
-        for stem in content_stems(word)
-        if stem in content_stems(question)
-    ]
+    wanted = content_stems(question)
+    order = [stem for word in re.findall(r"[\w-]+", question) for stem in content_stems(word) if stem in wanted]
     if (
         len(order) < _FEWEST_ASKED
         or "?" in sentence
@@ -129,9 +126,22 @@ def _verdict(question: str, sentence: str) -> Literal["Yes", "No"] | None:
         is_past = (
             not asked.startswith("did ") or _DONE.search(clause) or not {*map(str.lower, span)} <= {*asked.split()}
         )
-        is_loose = len(span) > len(needed) + 4 or (is_owned and "of" not in asked_words and "'s" not in asked)
+        is_loose = is_owned and "of" not in asked_words and "'s" not in asked
+        is_loose |= _says_more([*words[: places[0]], *span], words[places[-1] + 1 :], question)
         is_no = _NOT.search(clause) or _UNTICKED_BOX.match(sentence)
         if is_loose or not is_past or not hedges <= {*asked_words} or (_NOT.search(sentence[start:end]) and not is_no):
             return None
         return "No" if is_no else "Yes"
     return None
+
+
+def _says_more(words: Sequence[str], rest: Sequence[str], question: str) -> bool:
+    """Whether a clause says more than what is asked, which may be the opposite: that the meeting "is cancelled".
+
+    A name, a number, or where and when it is so, in the `rest` after all that is asked, change nothing.
+    """
+    is_placed = bool(rest) and _PLACED.match(rest[0]) is not None and not any(_VERB.fullmatch(word) for word in rest)
+    said = [*words, *([] if is_placed else rest)]
+    plain = [word for word in said[:1] if not NEGATION.search(word)]  # a first word is capitalised, whatever it is
+    plain += [word for word in said[1:] if not NEGATION.search(word) and not re.match(r"[A-Z][a-z]|\d", word)]
+    return bool(missing(content_stems(" ".join((question, *plain))), question))

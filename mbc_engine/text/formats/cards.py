@@ -93,7 +93,7 @@ def _cells(kind: str, properties: list[_Property]) -> Iterator[Cell]:
         types = {item.upper() for item in (*parameters, *parameters.get("TYPE", "").split(","))} & _TYPES.keys()
         label = _NAMES.get(name, name.replace("-", " ").capitalize())
         if written:
-            yield Cell(f"{label} ({', '.join(sorted(_TYPES[own] for own in types))})" if types else label, written)
+            yield Cell(f"{label} ({', '.join(sorted(_TYPES[name] for name in types))})" if types else label, written)
 
 
 def _written(name: str, parameters: dict[str, str], value: str) -> str:

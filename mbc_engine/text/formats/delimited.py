@@ -128,7 +128,7 @@ def num_short_above(records: Sequence[Sequence[str]], width: int, filled: int) -
     Most records have `width` cells, of which `filled` are not blank.
     """
     texts = (sum(map(bool, cells)) for cells in records[:_MOST_ABOVE])
-    number = next((at for at, own in enumerate(texts) if own >= max(filled, _FEWEST_NAMES)), 0)
+    number = next((at for at, count in enumerate(texts) if count >= max(filled, _FEWEST_NAMES)), 0)
     are_short = all(len(_trimmed(cells)) < width - 1 for cells in records[:number])
     below = records[number + 1 :]
     # A row of a table without values looks like names of columns too.

@@ -243,9 +243,9 @@ class Page:
         hidden, shown = set[str](), set[str]()
         for selectors, declared in _rules(self._markup):
             if _INVISIBLE.search(declared):
-                hidden.update(match[1] for own in selectors.split(",") if (match := _SELECTOR.fullmatch(own)))
+                hidden.update(match[1] for selector in selectors.split(",") if (match := _SELECTOR.fullmatch(selector)))
             elif "display" in declared or "visibility" in declared:
-                shown.update(name for own in selectors.split(",") for name in _NAMES.findall(own))
+                shown.update(name for selector in selectors.split(",") for name in _NAMES.findall(selector))
         names = hidden - shown
         scripts = " ".join(part.partition("</script")[0] for part in self._markup.split("<script")[1:]) if names else ""
         return {name for name in names if name[1:] not in scripts}

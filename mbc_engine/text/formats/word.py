@@ -371,8 +371,8 @@ def _styles(roots: Iterable[Element]) -> defaultdict[str, _Style]:
         level = _first(_heading_level(_value(one, "name").lower(), _value(one, "pPr", "outlineLvl")) for one in chain)
         numbering = _first(one.find(f"{_W}pPr/{_W}numPr") for one in chain)
         hidden = _first(one.find(f"{_W}rPr/{_W}vanish") for one in chain)
-        own = _value(numbering, "numId"), number_in(_value(numbering, "ilvl"), 0)
-        styles[id] = _Style(_value(element, "name").lower(), level, own, _is_on(hidden))
+        number = _value(numbering, "numId"), number_in(_value(numbering, "ilvl"), 0)
+        styles[id] = _Style(_value(element, "name").lower(), level, number, _is_on(hidden))
     return styles
 
 
