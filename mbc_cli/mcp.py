@@ -134,7 +134,8 @@ class AskResult(BaseModel):
     tentative: bool = Field(description="Whether the memory is not sure of the answer: say so, and check the sources.")
     items: list[Part] = Field(
         description="The parts of an answer to a question for several things, each with its source; there may be more "
-        "in the memory. Of a tentative answer, it and the runner-up, if that is nearly as likely."
+        "in the memory. Of a tentative answer, it and the runner-up, if that is nearly as likely. Of a figure worked out "
+        "from rows of a table, it and the source of each."
     )
     confidence: float | None = Field(
         description="The probability that the answer is right, 0 to 1, or, if the label is memory, model or unsure, "

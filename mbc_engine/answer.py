@@ -94,12 +94,13 @@ class Answer:
         codes: each code's share of the attention, [levels, positions, num_codes], summing to 1 per level; None unless
             asked for. A hierarchical read estimates it, see `paper/reads.py`.
         extracted: the words of the passage that `confidence` refers to, if `text` was written from them; else None.
-        written_by: the chat LM that wrote `text`, by its name; None if it was not written. It may cite `sources` by their
-            numbers, from 1.
+        written_by: the chat LM that wrote `text`, or one of the answers that it joins, by its name; None if it was not
+            written. It may cite `sources` by their numbers, from 1.
         unsupported: the sentences of a written `text` that do not stand in the sources they cite.
         asked: in a conversation, the follow-up question as completed; None if it was asked unchanged.
         items: the parts that `text` joins, if the question asks for several things; there may be more than were found. Of
-            a tentative answer, it and the runner-up, if that is nearly as likely.
+            a tentative answer, it and the runner-up, if that is nearly as likely. Of a figure worked out from rows of a
+            table, it and the source of each.
         missing_banks: of a cluster, which did not answer and are left out.
     """
 

@@ -183,17 +183,22 @@ def joined(question: str, answers: Sequence[Answer]) -> Answer:
     sources = {(source.bank, source.path, source.part): source for own in answers for source in own.sources}
     seconds = sum((Counter(own.seconds) for own in answers), Counter[str]())
     known = [own for own in answers if own.text is not None]
+    rated = [(own.confidence, own.extracted or own.text) for own in known if own.confidence]
+    confidence, extracted = min(rated, key=lambda one: one[0].probability, default=(None, None))
+    written_by = next((own.written_by for own in known if own.written_by), None)
+    missing = dict.fromkeys(bank for own in answers for bank in own.missing_banks)
     return replace(
         answers[0],
         question=question,
         text="\n".join(lines) if known else None,
-        confidence=min(
-            (own.confidence for own in known if own.confidence), key=lambda one: one.probability, default=None
-        ),
+        confidence=confidence,
+        extracted=extracted if written_by else None,
+        written_by=written_by,
         tentative=bool(known) and all(own.tentative for own in known),
         items=tuple(AnswerItem(line, source) for line, source in zip(lines, found, strict=True) if source and known),
         sources=tuple(sources.values()),
         seconds=seconds,
+        missing_banks=tuple(missing),
     )
 
 

@@ -19,9 +19,8 @@ from mbc_engine.bank import (
     MemoryBank,
     ReadableBank,
     Selection,
-    delete_if_unused,
+    deleting_if_unused,
 )
-from mbc_engine.bank.database import bytes_at
 from mbc_engine.conversation import completed, joined, questions_in, reply_to
 from mbc_engine.errors import ConfigError, MBCError, NothingToRead, ShardLost
 from mbc_engine.machine import return_free_memory
@@ -369,13 +368,11 @@ class Memory:
         path, model = self._path_to_write(), self.model
         from mbc_engine.model import open_bank
 
-        is_new = not bytes_at(path)
-        try:
-            with open_bank(model, path, keeps_origins=keeps_origins, keeps_text=keeps_text) as bank:
-                yield bank
-        finally:
-            if is_new:
-                delete_if_unused(path)
+        with (
+            deleting_if_unused(path),
+            open_bank(model, path, keeps_origins=keeps_origins, keeps_text=keeps_text) as bank,
+        ):
+            yield bank
 
     def _path_to_write(self) -> Path:
         if not self.paths:

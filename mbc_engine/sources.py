@@ -32,7 +32,7 @@ from mbc_engine.text.reader import is_changed
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from mbc_engine.bank import EncodedText, Origin, ReadableBank, StoredChunk
+    from mbc_engine.bank import EncodedText, Origin, ReadableBank, StoredChunk, StoredDocument
     from mbc_engine.bank.text_codec import TextCoder
     from mbc_engine.ranking import Hit
 
@@ -67,6 +67,14 @@ class Files:
         if origin.source in self._unreadable:
             return "unreadable", None
         return ("gone" if origin.part else "changed"), None
+
+    def first_unchanged(self, document: "StoredDocument") -> "tuple[Origin, State, Document | None]":
+        """The first of a document's origins that `look` finds unchanged, with what it finds; else its first origin."""
+        origins = document.origins[:_MOST_LOOKED_AT] or (document.origin,)
+        # Lazily, as each look may read a file.
+        looked = ((origin, *self.look(origin, document.digest)) for origin in origins)
+        first = next(looked)
+        return next((found for found in chain([first], looked) if found[2]), first)
 
     def _find(self, source: str, part: str) -> Document | None:
         """A part of a source as it is now."""
@@ -249,24 +257,17 @@ class Passages:
         return replace(source, passage=readable(chunk.text), text_from=text_from, start=chunk.start)
 
     def _document(self, stored: "StoredChunk") -> tuple[Source, Document | None]:
-        """The first unchanged origin of a chunk's document, with the document, or else the first origin."""
+        """Where a chunk's document is, and the document if its file is unchanged."""
         digest = stored.document.digest
         key = stored.bank, digest  # each bank has its own origins
         if key in self._documents:
             return self._documents[key]
-        nowhere = Source(digest, "", 0.0, 0, "unknown", None, None, None, None, None, stored.bank)
-        origins = stored.document.origins
-        # Lazily, as each look may read a file.
-        looked = ((origin, *self._files.look(origin, digest)) for origin in origins[:_MOST_LOOKED_AT])
-        first = next(looked, None)
-        found = next((each for each in chain([first], looked) if each and each[2]), first)
-        if found is None:
-            return self._documents.setdefault(key, (nowhere, None))
-        origin, state, document = found
+        origin, state, document = self._files.first_unchanged(stored.document)
         if state == "gone" and is_on_cluster(Path(stored.bank)):
             state = "unknown"  # it may be there
-        others = tuple(other.name for other in origins if other != origin)
-        source = replace(nowhere, path=origin.source, part=origin.part, state=state, date=origin.date, others=others)
+        others = tuple(other.name for other in stored.document.origins if other != origin)
+        path, date = origin.source or digest, origin.date
+        source = Source(path, origin.part, 0.0, 0, state, None, None, None, None, date, stored.bank, others=others)
         return self._documents.setdefault(key, (source, document))
 
 

@@ -1,12 +1,15 @@
 """Follow-up questions as they are asked, and questions that are left as they are."""
 
 import json
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from mbc_engine.conversation import questions_in, reply_to, rewritten
+from mbc_engine.answer import Confidence
+from mbc_engine.conversation import joined, questions_in, reply_to, rewritten
+from tests.cli import stub_memory
 
 DIALOGUES = [
     json.loads(line)
@@ -146,3 +149,20 @@ def test_small_talk_is_no_question(line, reply):
 @pytest.mark.parametrize("line", ["hello world", "ok corral", "thanks to whom did they win?", "good beer"])
 def test_what_may_be_a_question(line):
     assert reply_to(line) is None
+
+
+def test_answers_that_are_joined_keep_what_is_said_of_each():
+    sure, unsure = Confidence(0.9, "high"), Confidence(0.6, "medium")
+    written = stub_memory.answer(
+        "Ada won the race.", extracted="Ada", written_by="lm", confidence=sure, missing_banks=("a",)
+    )
+    quoted = stub_memory.answer("2019", confidence=unsure, missing_banks=("a", "b"))
+    for answers in ((written, quoted), (quoted, written)):
+        made = joined("Who won, and when?", answers)
+        assert (made.confidence, made.extracted, made.written_by) == (unsure, "2019", "lm")
+        assert made.missing_banks == ("a", "b")
+    absent = replace(written, text=None)
+    assert joined("Who won, and when?", [written, replace(quoted, confidence=sure)]).extracted == "Ada"
+    for answers in ((quoted, quoted), (quoted, absent), (absent, quoted)):
+        made = joined("Who won, and when?", answers)
+        assert (made.confidence, made.extracted, made.written_by) == (unsure, None, None)

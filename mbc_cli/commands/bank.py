@@ -173,7 +173,6 @@ def remove(
             proof = remove_with_proof(memory, names, digests)
         else:
             remove_undoably(memory, names, digests)
-            memory.checkpoint()
         after = memory.totals()
     forget_names(activity_log(bank))
     rules = [(path, *ignore_path(path)) for path in files] if ignore else []
@@ -205,7 +204,7 @@ def remove(
 
 
 def undo(*, bank: BankOption, json: JsonOption = False) -> None:
-    """Restore what the last `mbc bank remove` removed, except for what has been ingested again since.
+    """Restore what `mbc bank remove` or the dashboard removed last, except for what has been ingested again since.
 
     What `mbc bank remove --prove` removed cannot be restored. A pattern added by --ignore stays in .mbcignore.
 
@@ -357,13 +356,21 @@ def merge(
     Examples:
       mbc bank merge shard-1.mbc shard-2.mbc --bank all.mbc
     """
+    from mbc_engine.bank import deleting_if_unused
+    from mbc_engine.bank.database import bytes_at
     from mbc_engine.bank.exchange import merge as copy
 
-    total = done = 0
+    header, total, done = None, 0, 0
     for path in banks:  # report a bank that cannot be opened before creating anything
         with mbc_engine.MemoryBank.open(path, read_only=True) as other:
-            total += other.totals().documents
-    with interrupt_message("No bank was changed; run the same command to start over."), _target(bank, banks) as memory:
+            header, total = header or other.header, total + other.totals().documents
+    if bytes_at(bank) and any(other.samefile(bank) for other in banks):
+        raise ConfigError(f"{bank} cannot be merged into itself.", hint="Name the other banks only, or another --bank.")
+    with (
+        interrupt_message("No bank was changed; run the same command to start over."),
+        deleting_if_unused(bank, may_be_empty=True),
+        mbc_engine.MemoryBank.open(bank, create=header) as memory,
+    ):
         with ProgressView() as view, memory.changing():
             for path in banks:
                 before = done
@@ -374,26 +381,6 @@ def merge(
                         view.bar("Merging", total, completed=done)
         memory.checkpoint()
         render.print_bank_summary(memory, {} if json else None)
-
-
-@contextmanager
-def _target(path: Path, banks: list[Path]) -> "Iterator[mbc_engine.MemoryBank]":
-    """The bank to merge into; if missing, created like the first of `banks`, and deleted if an error leaves it empty."""
-    from mbc_engine.bank import MemoryBank, delete_if_unused
-    from mbc_engine.bank.database import bytes_at
-
-    is_new = not bytes_at(path)
-    if not is_new and any(other.samefile(path) for other in banks):
-        raise ConfigError(f"{path} cannot be merged into itself.", hint="Name the other banks only, or another --bank.")
-    with MemoryBank.open(banks[0], read_only=True) as first:
-        header = first.header
-    try:
-        with MemoryBank.open(path, create=header) as memory:
-            yield memory
-    except BaseException:
-        if is_new:
-            delete_if_unused(path)
-        raise
 
 
 def compact(

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from mbc_cli import request_fields as fields
 from mbc_cli.http.server import ApiError, api_error
 from mbc_cli.question_options import ask_options
-from mbc_cli.render.answer import NOT_IN_MEMORY, PERHAPS, WITHHELD, answer_json, answer_text, passage_json
+from mbc_cli.render.answer import answer_in, answer_json, answer_text, passage_json
 from mbc_engine.answer import AskOptions
 from mbc_engine.conversation import is_small_talk, rewritten
 from mbc_engine.names import parse_read_mode
@@ -27,7 +27,6 @@ _MAX_MESSAGES: Final = 1000
 _MAX_TURNS: Final = 40  # how many messages back a question may refer
 _MAX_TOKENS: Final = 512
 _MAX_READ_DOCUMENTS: Final = 1000
-_NO_ANSWER: Final = (NOT_IN_MEMORY, WITHHELD)  # how messages begin that say that there is none
 
 
 class Message(BaseModel):
@@ -150,8 +149,8 @@ def completed_question(messages: Sequence[Message]) -> str:
             continue
         if message.role == "user":
             question, answer = rewritten(message.text, question, answer), None
-        elif message.role == "assistant" and not message.text.startswith(_NO_ANSWER):
-            answer = message.text.removeprefix(PERHAPS)
+        elif message.role == "assistant":
+            answer = answer_in(message.text)
     return question
 
 
@@ -161,10 +160,9 @@ def _last_turn(messages: Sequence[Message]) -> tuple[tuple[str, str], ...]:
     while said and said[-1].role == "assistant":
         said.pop()
     match said[-3:]:
-        case [Message(role="user") as question, Message(role="assistant") as answer, _] if not answer.text.startswith(
-            _NO_ANSWER
-        ):
-            return ((question.text, answer.text.removeprefix(PERHAPS)),)
+        case [Message(role="user") as question, Message(role="assistant") as reply, _]:
+            answer = answer_in(reply.text)
+            return () if answer is None else ((question.text, answer),)
     return ()
 
 

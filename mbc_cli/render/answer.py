@@ -26,8 +26,8 @@ from mbc_engine.text.language import seems_english
 
 # Shown in place of an answer.
 NOT_IN_MEMORY: Final = "Not in this memory."
-WITHHELD: Final = "Withheld: only "
-PERHAPS: Final = "Perhaps: "
+_WITHHELD: Final = "Withheld: only "
+_PERHAPS, _OR = "Perhaps: ", ", or: "
 _NOT_ENGLISH: Final = (
     "The question does not seem to be in English. mini reads English only; passages were found by their words."
 )
@@ -49,26 +49,34 @@ _ORIGINS: Final = {
 def answer_text(answer: Answer) -> str:
     """The answer as plain text, or what is said in its place; "" if a base LM generated nothing."""
     if answer.text is None and answer.withheld and answer.confidence is not None:
-        return f"{WITHHELD}{percent(answer.confidence.probability)} confident."
+        return f"{_WITHHELD}{percent(answer.confidence.probability)} confident."
     if answer.text is None:
         return NOT_IN_MEMORY
     if not answer.tentative:
         return answer.text
     others = (item.text for item in answer.items if item.text not in answer.text)
-    return f"{PERHAPS}{', or: '.join((answer.text, *others))}"
+    return f"{_PERHAPS}{_OR.join((answer.text, *others))}"
+
+
+def answer_in(text: str) -> str | None:
+    """The answer that `answer_text` has shown; None if there was none."""
+    if text.startswith((NOT_IN_MEMORY, _WITHHELD)):
+        return None
+    return text.removeprefix(_PERHAPS).partition(_OR)[0] if text.startswith(_PERHAPS) else text
 
 
 def answer_lines(answer: Answer) -> list[str]:
     """The answer as plain text, each of several parts on a line of its own."""
     if not (parts := _part_lines(answer)):
         return [answer_text(answer)]
-    return [PERHAPS.rstrip()] * answer.tentative + parts
+    return [_PERHAPS.rstrip()] * answer.tentative + parts
 
 
 def _part_lines(answer: Answer) -> list[str]:
-    """A line for each part; none unless the answer joins several."""
+    """A line for each part; none unless the answer joins several. The parts of a worked-out figure are rows it is from."""
     parts = [item.text for item in answer.items]
-    if answer.text is None or len(parts) < 2 or any(part not in answer.text for part in parts):
+    is_one = len(parts) < 2 or {*parts} == {answer.text}
+    if answer.text is None or is_one or any(part not in answer.text for part in parts):
         return []
     return [part if part[0].isdigit() else f"• {part}" for part in parts]
 

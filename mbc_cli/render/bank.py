@@ -206,9 +206,7 @@ def _text_and_losses(
     """The stored text of a looked-up document, and what could not be kept of its file; None if that is not known."""
     from mbc_engine.bank.text_codec import joined_text
 
-    looked = (files.look(origin, document.digest)[1] for origin in document.origins[:_LOOKED_AT])
-    in_file = next((found for found in looked if found), None)
-    if in_file:  # the same text, without decoding it
+    if in_file := files.first_unchanged(document)[2]:  # the same text, without decoding it
         return in_file.text, in_file.losses
     texts = cast("list[EncodedText]", document.texts)
     return joined_text(texts, bank.name, text_model) if texts else None, None

@@ -30,7 +30,7 @@ from mbc_cli.tui.state import BankSnapshot, DashboardOptions, RunSummary
 from mbc_engine.answer import Answer, AskOptions, Source, TextFrom
 from mbc_engine.atomic_write import atomic_write, make_private_folder
 from mbc_engine.bank import CodeShape, CodeUse, MemoryBank, StoredDocument, code_uses, find_documents
-from mbc_engine.bank.exchange import RemovedDocuments, remove_restorable, restore
+from mbc_engine.bank.exchange import remove_undoably, undo_removal
 from mbc_engine.bank.text_codec import joined_text
 from mbc_engine.conversation import completed, following, turn_of
 from mbc_engine.errors import MBCError, ModelError
@@ -338,8 +338,7 @@ def read_document(path: Path, row: StoredDocument) -> tuple[StoredDocument, Code
             return None
         document, shape = documents[0], bank.header.shape
     texts: Any = document.texts or ()
-    origin = document.origin
-    state, file = Files().look(origin, document.digest)
+    origin, state, file = Files().first_unchanged(document)
     text, text_from = None if file is None else file.text, cast("TextFrom | None", file and "file")
     if texts and file is None:
         first = texts[:_MAX_DECODED] if any(text.lm for text in texts) else texts
@@ -351,23 +350,20 @@ def read_document(path: Path, row: StoredDocument) -> tuple[StoredDocument, Code
     return document, shape, passage
 
 
-def remove_documents(path: Path, documents: Sequence[StoredDocument]) -> RemovedDocuments:
-    """Remove documents from a bank: by their origins, or by digest if the bank keeps none."""
+def remove_documents(path: Path, documents: Sequence[StoredDocument]) -> int:
+    """Remove documents from a bank: by their origins, or by digest if the bank keeps none; returns how many of these."""
     with MemoryBank.open(path) as bank:
         names = {origin[:2] for document in documents for origin in document.origins}
         digests = {document.digest for document in documents if not document.origins}
-        removed = remove_restorable(bank, names, digests)
-        bank.checkpoint()
+        removed = remove_undoably(bank, names, digests)
     forget_names(activity_log(path))
     return removed
 
 
-def restore_documents(path: Path, removed: RemovedDocuments) -> int:
-    """Restore removed documents; returns how many origins or documents."""
+def restore_documents(path: Path) -> tuple[int, int]:
+    """Restore what was removed last; returns what `undo_removal` does."""
     with MemoryBank.open(path) as bank:
-        count = restore(bank, removed)
-        bank.checkpoint()
-    return count
+        return undo_removal(bank)
 
 
 def explain_codes(path: Path, codes: Sequence[tuple[int, int, int]], top: int = 0) -> list[CodeUse]:
@@ -375,7 +371,7 @@ def explain_codes(path: Path, codes: Sequence[tuple[int, int, int]], top: int = 
     files = Files()
 
     def file_text(document: StoredDocument) -> str | None:
-        file = files.look(document.origin, document.digest)[1]
+        file = files.first_unchanged(document)[2]
         return None if file is None else file.text
 
     with MemoryBank.open(path, read_only=True) as bank:

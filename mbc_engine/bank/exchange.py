@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 
 from mbc_engine.bank import database
-from mbc_engine.bank.memory_bank import MemoryBank, delete_if_unused, require_one_model
+from mbc_engine.bank.memory_bank import MemoryBank, deleting_if_unused, require_one_model
 from mbc_engine.bank.records import (
     BankHeader,
     CodeShape,
@@ -136,20 +136,13 @@ def import_lines(lines: Iterable[bytes], path: Path) -> Iterator[Event]:
     _, first = next(numbered, (1, b""))
     with _wrap_line_errors(1):
         head = _head(json.loads(first))
-    is_new = not path.exists()
-    bank = MemoryBank.open(path, create=head)
-    try:
-        with bank, bank.changing():
-            if bank.header.shape != head.shape:
-                raise DataError(
-                    "The export's codes have a different shape from the bank's.", hint="Import it into another bank."
-                )
-            _require_kept(bank, "The export", head)
-            yield from _import_documents(bank, numbered, head)
-    except BaseException:
-        if is_new:
-            delete_if_unused(path)
-        raise
+    with deleting_if_unused(path, may_be_empty=True), MemoryBank.open(path, create=head) as bank, bank.changing():
+        if bank.header.shape != head.shape:
+            raise DataError(
+                "The export's codes have a different shape from the bank's.", hint="Import it into another bank."
+            )
+        _require_kept(bank, "The export", head)
+        yield from _import_documents(bank, numbered, head)
 
 
 def _import_documents(bank: MemoryBank, lines: Iterator[tuple[int, bytes]], head: BankHeader) -> Iterator[Event]:
@@ -335,87 +328,69 @@ def replace_content(path: Path, by: Path, *, check: Callable[[], None] | None = 
                 connection.execute(f"INSERT INTO main.{table} SELECT * FROM new.{table}")  # noqa: S608
 
 
-@dataclass(frozen=True)
-class RemovedDocuments:
-    """Removed documents, held in memory, and the header of their bank."""
-
-    header: BankHeader
-    documents: tuple[StoredDocument, ...]  # complete; with the removed origins only, though others may remain
-
-
 def _as_stored(digests: Collection[str], bank: MemoryBank) -> set[str]:
     return {digest[: 2 * bank.header.digest_bytes].lower() for digest in digests}
 
 
-def remove_restorable(
-    bank: MemoryBank, names: Collection[tuple[str, str]], digests: Collection[str] = ()
-) -> RemovedDocuments:
-    """Remove and return origins, given as source and part, and documents, given by digest."""
+def remove_undoably(bank: MemoryBank, names: Collection[tuple[str, str]], digests: Collection[str] = ()) -> int:
+    """Remove origins, given as source and part, and documents, given by digest, and keep them beside the bank's file.
+
+    Returns how many origins or, in a bank without origins, documents they are.
+    """
+    assert bank.path is not None, "a bank in memory has nothing beside it"
     sought, whole = set(names), _as_stored(digests, bank)
+    removed = []
     with bank.changing():
-        documents = []
         for document in bank.lookup(sought, digests, with_texts=True):
             gone = tuple(origin for origin in document.origins if document.digest in whole or origin[:2] in sought)
             assert document.codes is not None
-            documents.append(replace(document, origins=gone, codes=document.codes.copy()))
-        bank.remove(sought, digests)
-    return RemovedDocuments(bank.header, tuple(documents))
+            removed.append(replace(document, origins=gone, codes=document.codes.copy()))
+        if removed:
+            bank.remove(sought, digests)
+            with MemoryBank.open(database.removed_of(bank.path), create=bank.header) as beside:
+                beside.put(removed)
+    bank.checkpoint()
+    return _places(removed)
 
 
-def restore(bank: MemoryBank, removed: RemovedDocuments) -> int:
-    """Put removed documents back; returns how many origins or, in a bank without origins, documents.
+def undo_removal(bank: MemoryBank) -> tuple[int, int]:
+    """Put back what `remove_undoably` removed last.
 
-    Origins that have been ingested again since are left as they are. Raises ModelMismatch if the bank now belongs to
-    another model, BankError if it now keeps text, which the removed documents lack.
-    """
-    with bank.changing():
-        bank.require(removed.header.signature, bank.header.shape)
-        _require_kept(bank, "What was removed", removed.header)
-        if bank.header.keeps_origins:
-            names = {origin[:2] for document in removed.documents for origin in document.origins}
-            present = {origin[:2] for document in bank.lookup(names) for origin in document.origins}
-            left = (
-                (document, tuple(origin for origin in document.origins if origin[:2] not in present))
-                for document in removed.documents
-            )
-            documents = [replace(document, origins=origins) for document, origins in left if origins]
-        else:
-            documents = [document for document in removed.documents if not bank.has_content(document.digest)]
-        bank.put(documents)
-    return sum(max(1, len(document.origins)) for document in documents)
-
-
-def remove_undoably(bank: MemoryBank, names: Collection[tuple[str, str]], digests: Collection[str]) -> None:
-    """Remove origins and documents from a bank with a file, and keep them beside it, in place of those removed before."""
-    assert bank.path is not None, "a bank in memory has nothing beside it"
-    path = database.removed_of(bank.path)
-    with bank.changing():
-        removed = remove_restorable(bank, names, digests)
-        if not removed.documents:
-            return
-        database.delete(path)
-        with MemoryBank.open(path, create=bank.header) as beside:
-            beside.put(removed.documents)
-
-
-def undo_removal(bank: MemoryBank) -> int:
-    """Restore what `remove_undoably` removed last; returns the same, and raises the same errors, as `restore`.
-
-    Raises BankError if nothing is kept.
+    Returns how many origins or, in a bank without origins, documents are restored, and how many had been removed: those
+    that have been ingested again since are left as they are. Raises BankError if nothing is kept, or the bank now keeps
+    text, which the removed documents lack; ModelMismatch if it now belongs to another model.
     """
     path = bank.path and database.removed_of(bank.path)
     if path is None or not database.bytes_at(path):
         raise BankError(
             f"No removal from {bank.name} can be undone.",
-            hint="Only what `mbc bank remove` removed last can be restored, once; ingest files again with `mbc ingest`.",
+            hint="Only the last removal by `mbc bank remove` or the dashboard can be undone, once; ingest files again with "
+            "`mbc ingest`.",
         )
     with MemoryBank.open(path, read_only=True) as beside:
         beside.require(beside.header.signature, bank.header.shape)
-        removed = RemovedDocuments(beside.header, tuple(beside.documents(whole=True)))
-    count = restore(bank, removed)
+        header, removed = beside.header, list(beside.documents(whole=True))
+    with bank.changing():
+        bank.require(header.signature, bank.header.shape)
+        _require_kept(bank, "What was removed", header)
+        if bank.header.keeps_origins:
+            names = {origin[:2] for document in removed for origin in document.origins}
+            present = {origin[:2] for document in bank.lookup(names) for origin in document.origins}
+            left = (
+                (document, tuple(origin for origin in document.origins if origin[:2] not in present))
+                for document in removed
+            )
+            restored = [replace(document, origins=origins) for document, origins in left if origins]
+        else:
+            restored = [document for document in removed if not bank.has_content(document.digest)]
+        bank.put(restored)
     bank.checkpoint()
     database.delete(path)
-    return count
+    return _places(restored), _places(removed)
+
+
+def _places(documents: Iterable[StoredDocument]) -> int:
+    return sum(max(1, len(document.origins)) for document in documents)
 
 
 # A text may continue on another SQLite page, so each half is searched for; shorter ones would match by chance.
@@ -464,28 +439,30 @@ def remove_with_proof(bank: MemoryBank, names: Collection[tuple[str, str]], dige
     gone: list[list[bytes]] = []
     shared_texts: set[bytes] = set()
     digests = _as_stored(digests, bank)
-    for document in bank.documents(whole=True):
-        origins = tuple(origin for origin in document.origins if origin[:2] not in names)
-        payloads = [text.payload for text in document.texts or () if isinstance(text, EncodedText)]
-        halves = [half for payload in payloads for half in (payload[: len(payload) // 2], payload[len(payload) // 2 :])]
-        texts = [half for half in halves if len(half) >= _SHORTEST_TRACE]
-        if document.digest in digests or (document.origins and not origins):
-            gone.append([bytes.fromhex(document.digest), *texts])
-        else:
-            remaining.append(replace(document, origins=origins))
-            shared_texts.update(texts)
-    _require_readable(remaining, bank)
-    with MemoryBank.open(None, create=bank.header) as anew:
-        anew.put(remaining[::-1])
-        never_seen = _digest(anew)
-    bank.remove(names, digests)
+    with bank.changing():  # what another process wrote in between would be taken for a failure
+        for document in bank.documents(whole=True):
+            origins = tuple(origin for origin in document.origins if origin[:2] not in names)
+            payloads = [text.payload for text in document.texts or () if isinstance(text, EncodedText)]
+            halves = [
+                half for payload in payloads for half in (payload[: len(payload) // 2], payload[len(payload) // 2 :])
+            ]
+            texts = [half for half in halves if len(half) >= _SHORTEST_TRACE]
+            if document.digest in digests or (document.origins and not origins):
+                gone.append([bytes.fromhex(document.digest), *texts])
+            else:
+                remaining.append(replace(document, origins=origins))
+                shared_texts.update(texts)
+        _require_readable(remaining, bank)
+        with MemoryBank.open(None, create=bank.header) as anew:
+            anew.put(remaining[::-1])
+            never_seen = _digest(anew)
+        bank.remove(names, digests)
+        found = _digest(bank)
     bank.checkpoint()
-    if bank.path:
-        database.delete(database.removed_of(bank.path))
     # A text that a remaining document shares stays.
     sought = [[trace for trace in traces if trace not in shared_texts] for traces in gone]
     traces, files = _traces(bank.path, sought) if bank.path else (0, ())
-    return Proof(len(gone), never_seen, _digest(bank), traces, files)
+    return Proof(len(gone), never_seen, found, traces, files)
 
 
 def _digest(bank: MemoryBank) -> str:

@@ -171,13 +171,18 @@ class MemoryBank(ReadableBank):
     def remove(self, names: Collection[Name], digests: Collection[str] = ()) -> int:
         """Remove origins, by source and part, documents left without any, and documents by digest; returns how many.
 
-        They are also removed from a re-encoding of the bank that is not finished.
+        They are also removed from a re-encoding of the bank that is not finished. What earlier removals kept for an undo
+        is deleted.
         """
+        if not names and not digests:
+            return 0
         with self.changing():
             removed = self._blocks.remove(names, set(self.header.shortened(digests)))
-        if self.path and (unfinished := database.reencoding_of(self.path)).is_file():
-            with suppress(BankError), MemoryBank.open(unfinished) as bank:  # `remove_with_proof` sees if it stays
-                bank.remove(names, digests)
+        if self.path:
+            database.delete(database.removed_of(self.path))
+            if (unfinished := database.reencoding_of(self.path)).is_file():
+                with suppress(BankError), MemoryBank.open(unfinished) as bank:  # `remove_with_proof` sees if it stays
+                    bank.remove(names, digests)
         return removed
 
     def compact(self) -> None:
@@ -248,9 +253,10 @@ class MemoryBank(ReadableBank):
 
     @contextmanager
     def changing(self) -> Iterator[None]:
-        """Inside, all changes form one transaction, rolled back on any error."""
+        """Inside, all changes form one transaction, rolled back on any error; what is read sees those made so far."""
         if self._is_changing:
             yield
+            self._write_state()
             return
         if self._connection.in_transaction:
             raise RuntimeError("a bank cannot be changed inside its own snapshot")
@@ -262,8 +268,7 @@ class MemoryBank(ReadableBank):
                     self._is_changing, before = True, (self._connection.total_changes, self._blocks.texts.state)
                     yield
                     if (self._connection.total_changes, self._blocks.texts.state) != before:
-                        totals, texts = self._blocks.totals(), self._blocks.texts.state
-                        database.write_state(self._connection, self._blocks.counts, totals, texts)
+                        self._write_state()
             except BaseException:
                 self._blocks.forget()
                 raise
@@ -363,6 +368,9 @@ class MemoryBank(ReadableBank):
 
     def close(self) -> None:
         self._connection.close()
+
+    def _write_state(self) -> None:
+        database.write_state(self._connection, self._blocks.counts, self._blocks.totals(), self._blocks.texts.state)
 
     def _prepared(self, document: StoredDocument) -> StoredDocument:
         outline = document.outline if self.header.context_tokens else Outline()
@@ -486,11 +494,21 @@ def require_one_model(one: MemoryBank, other: MemoryBank) -> None:
     other.require(signature, one.header.shape)
 
 
-def delete_if_unused(path: Path) -> None:
-    """Delete a bank that was just created if it holds no document, unless another process is using it."""
-    is_empty = False
-    with suppress(BankError), MemoryBank.open(path, read_only=True) as bank:
-        is_empty = not bank.totals().documents
-    # The WAL is still there while another process has the bank open, and may be filling it.
-    if is_empty and not database.wal_of(path).exists():
-        database.delete(path)
+@contextmanager
+def deleting_if_unused(path: Path, *, may_be_empty: bool = False) -> Iterator[None]:
+    """Delete a bank that is created inside if it then holds no document, unless another process is using it.
+
+    One that `may_be_empty` is deleted after an error only.
+    """
+    is_new, is_done = not database.bytes_at(path), False
+    try:
+        yield
+        is_done = may_be_empty
+    finally:
+        if is_new and not is_done:
+            is_empty = False
+            with suppress(BankError), MemoryBank.open(path, read_only=True) as bank:
+                is_empty = not bank.totals().documents
+            # The WAL is still there while another process has the bank open, and may be filling it.
+            if is_empty and not database.wal_of(path).exists():
+                database.delete(path)

@@ -161,17 +161,18 @@ def ingest_stream(
 
 
 def recode(
-    bank: MemoryBank, open_model: OpenTextModel | None, most: int | None, stop: threading.Event | None
+    bank: MemoryBank, open_model: OpenTextModel | None, most: int | None, stop: threading.Event | None, *, added: int
 ) -> Iterator[TextsRecoded]:
     """Recode the texts that a bank keeps with a language model, unless there are more than `most`; the last event has a
-    `problem` if there are, or if it fails."""
+    `problem` if it fails, or if it is since the last chunks were `added` that there are too many, which is news once."""
     event = TextsRecoded(0, 0, 0, 0, 0.0, "lm")
     if open_model is None or not bank.header.keeps_text:
         return
     try:
         for event in bank.recode_texts(open_model, to_lm=True, stop=stop):
             if most is not None and event.chunks > most:
-                yield replace(event, problem=_TOO_MANY.format(event.chunks))
+                if event.chunks - added <= most:
+                    yield replace(event, problem=_TOO_MANY.format(event.chunks))
                 return
             yield event
     except (ModelError, BankError) as error:
@@ -246,11 +247,10 @@ class Run:
     def finish(self, open_model: OpenTextModel | None, most_recoded: int | None) -> Iterator[Event]:
         """Recode the texts if everything is memorised, and yield `IngestFinished`."""
         seconds, is_recoded = self._seconds(), True
-        for event in recode(self._bank, open_model, most_recoded, self._stop) if self.is_complete else ():
+        recoding = recode(self._bank, open_model, most_recoded, self._stop, added=self._chunks)
+        for event in recoding if self.is_complete else ():
             is_recoded = bool(event.problem) or event.done == event.chunks
-            # That there are too many is news once.
-            if most_recoded is None or event.chunks - self._chunks <= most_recoded:
-                yield event
+            yield event
         self.is_complete = self.is_complete and (is_recoded or not self.is_stopped)
         yield replace(self.summary(), seconds=seconds)
 
@@ -450,22 +450,27 @@ def watch(
     changes = _changes(paths, stop)
     try:
         next(changes, None)  # start watching before the first walk, so that no change is missed
-        yield from ingest(
-            model,
-            bank,
-            paths,
-            ignore=ignore,
-            is_choosy=is_choosy,
-            prune=prune,
-            workers=workers,
-            text_column=text_column,
-            stop=stop,
+        added: int | None = yield from _counted(
+            ingest(
+                model,
+                bank,
+                paths,
+                ignore=ignore,
+                is_choosy=is_choosy,
+                prune=prune,
+                workers=workers,
+                text_column=text_column,
+                stop=stop,
+            )
         )
         waiting: set[tuple[Change, str]] = set()
-        recoding: Iterator[Event] = recode(bank, open_model, most_recoded, stop)
+        recoding: Iterator[Event] = iter(())
         for changed in changes:
             waiting |= changed
             if not waiting:
+                if added is not None:
+                    recoding = chain(recoding, recode(bank, open_model, most_recoded, stop, added=added))
+                    added = None
                 yield from islice(recoding, 1)
                 continue
             existing = [path for path in paths if path.exists()]
@@ -477,10 +482,11 @@ def watch(
             find_deleted = partial(deleted_origins, bank, existing, walk) if prune and may_be_deleted else None
             try:
                 if touched.files or touched.skipped or find_deleted:
-                    yield from ingest(
-                        model, bank, touched, find_deleted=find_deleted, text_column=text_column, stop=stop
+                    added = (added or 0) + (
+                        yield from _counted(
+                            ingest(model, bank, touched, find_deleted=find_deleted, text_column=text_column, stop=stop)
+                        )
                     )
-                    recoding = chain(recoding, recode(bank, open_model, most_recoded, stop))
             except BankBusy:
                 continue
             waiting = set()
@@ -489,6 +495,14 @@ def watch(
         raise DataError(
             f"The folders cannot be watched: {error}.", hint="Run the ingest from time to time instead."
         ) from error
+
+
+def _counted(events: Iterable[Event]) -> Generator[Event, None, int]:
+    """Pass on the events of an ingest; returns the number of chunks that it memorised."""
+    for event in events:
+        yield event
+    assert isinstance(event, IngestFinished), "it is the last event"
+    return event.chunks
 
 
 def _changes(paths: Sequence[Path], stop: threading.Event) -> Iterator[set[tuple["Change", str]]]:

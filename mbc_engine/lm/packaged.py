@@ -12,7 +12,7 @@ import re
 import shutil
 import zipfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -192,21 +192,19 @@ def cache_folder(key: str) -> Path:
 
 
 def damaged_caches() -> list[Path]:
-    """The folders in the cache whose files are not as they were written; reads all of them, a second for each GB or so."""
-    folders = (path.parent for path in sorted(cache_folder("").glob(f"*/{_SUMS}")))
-    return [
-        folder for folder in folders if _sums(folder) != (folder / _SUMS).read_text(encoding="ascii", errors="replace")
-    ]
+    """The folders in the cache whose unpacked files are not as written; reads all of these, a second for each GB or so."""
+    damaged = []
+    for path in sorted(cache_folder("").glob(f"*/{_SUMS}")):
+        recorded = path.read_text(encoding="ascii", errors="replace")
+        files = [path.parent / line.partition("  ")[2] for line in recorded.splitlines()]  # of which others were made
+        if not files or _sums(files) != recorded:
+            damaged.append(path.parent)
+    return damaged
 
 
-def _sums(folder: Path) -> str:
-    """The SHA-256 of each file, as `sha256sum` writes it."""
-    lines = []
-    for path in sorted(folder.iterdir()):
-        if path.name != _SUMS and path.is_file():
-            with path.open("rb") as file:
-                lines.append(f"{hashlib.file_digest(file, 'sha256').hexdigest()}  {path.name}\n")
-    return "".join(lines)
+def _sums(files: Iterable[Path]) -> str:
+    """The SHA-256 of each of these files that is there, as `sha256sum` writes it."""
+    return "".join(f"{_hashed(file)}  {file.name}\n" for file in sorted(files) if file.is_file())
 
 
 def unpack_once(folder: Path, is_there: Callable[[], bool], fill: Callable[[Path], object], what: str) -> None:
@@ -231,7 +229,7 @@ def unpack_once(folder: Path, is_there: Callable[[], bool], fill: Callable[[Path
             try:
                 partial.mkdir()
                 fill(partial)
-                (partial / _SUMS).write_text(_sums(partial), encoding="ascii")
+                (partial / _SUMS).write_text(_sums(partial.iterdir()), encoding="ascii")
                 shutil.rmtree(folder, ignore_errors=True)
                 partial.replace(folder)
             finally:

@@ -60,6 +60,14 @@ def test_truncated_export_imports_nothing(made, lines, path):
         assert made.damages(path) == []
 
 
+def test_a_failed_import_leaves_no_new_bank(lines, path):
+    path.parent.mkdir()
+    path.touch()  # as good as none
+    with pytest.raises(DataError, match="incomplete"):
+        list(import_lines(written(lines[:-1]), path))
+    assert not path.exists()
+
+
 def test_failed_import_keeps_a_bank_in_use(made, lines, path, monkeypatch):
     monkeypatch.setattr(exchange, "_BATCH", 1)
     events = import_lines(written(lines), path)

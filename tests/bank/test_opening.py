@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from mbc_engine.bank import BankHeader, MemoryBank, delete_if_unused
+from mbc_engine.bank import BankHeader, MemoryBank, deleting_if_unused
 from mbc_engine.bank.exchange import remove_with_proof
 from mbc_engine.bank.verification import verify
 from mbc_engine.errors import BankError
@@ -199,17 +199,29 @@ def test_reading_drops_no_locks(made, bank_file):
 def test_only_an_unused_bank_is_deleted(made, tmp_path):
     path, link = tmp_path / "new.mbc", tmp_path / "link.mbc"
     link.symlink_to(path)
-    delete_if_unused(path)  # there is none
-    path.write_text("another program's")
-    delete_if_unused(path)
+    with deleting_if_unused(path):
+        pass  # there is none
+    with deleting_if_unused(path):
+        path.write_text("another program's")
     assert path.read_text() == "another program's"
     path.unlink()
-    with made.bank(link):
-        delete_if_unused(link)  # somebody has it open
-        assert path.exists()
-    delete_if_unused(link)
+    with deleting_if_unused(path):
+        left_open = made.bank(link)
+    assert path.exists()
+    with left_open, deleting_if_unused(link):  # it is not new
+        pass
+    assert path.exists()
+    path.write_bytes(b"")
+    with deleting_if_unused(link), made.bank(link):
+        pass
     assert [file.name for file in tmp_path.iterdir()] == ["link.mbc"]
-    with made.bank(path) as bank:
+    with deleting_if_unused(path, may_be_empty=True), made.bank(path):
+        pass
+    assert path.exists()
+    path.unlink()
+    with pytest.raises(KeyError), deleting_if_unused(path, may_be_empty=True), made.bank(path):
+        raise KeyError
+    assert not path.exists()
+    with deleting_if_unused(path), made.bank(path) as bank:
         bank.put([made.item("/a", 1)])
-    delete_if_unused(path)
     assert path.exists()

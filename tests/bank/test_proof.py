@@ -5,9 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mbc_engine.bank import BankHeader, MemoryBank
+from mbc_engine.bank import BankHeader, MemoryBank, exchange
 from mbc_engine.bank.exchange import Proof, remove_with_proof
 from mbc_engine.bank.text_codec import encode_chunk
+from mbc_engine.errors import BankBusy
 from mbc_engine.text import Chunk
 
 
@@ -54,6 +55,19 @@ def test_a_difference_is_found(made, bank, monkeypatch):
     result = remove_with_proof(bank, [("/4", "")], [])
     assert result.never_seen != result.found
     assert not result.holds
+
+
+def test_other_writers_wait(made, bank, path, monkeypatch):
+    lines = exchange.export
+
+    def export(exported):
+        with MemoryBank.open(path) as other, pytest.raises(BankBusy):
+            other.put([made.item("/late", 9)])
+        return lines(exported)
+
+    monkeypatch.setattr("mbc_engine.bank.database._BUSY_SECONDS", 0.0)
+    monkeypatch.setattr(exchange, "export", export)
+    assert remove_with_proof(bank, [("/4", "")], []).holds
 
 
 @given(

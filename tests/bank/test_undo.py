@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mbc_engine.bank import BankHeader, CodeShape, MemoryBank, ModelSignature
-from mbc_engine.bank.exchange import remove_restorable, restore, undo_removal
+from mbc_engine.bank import BankHeader, CodeShape, MemoryBank, ModelSignature, database
+from mbc_engine.bank.exchange import remove_undoably, undo_removal
 from mbc_engine.errors import BankError, ModelMismatch
 
 NAMES = st.tuples(st.sampled_from([f"/{letter}" for letter in "abcdef"]), st.sampled_from(["", "1"]))
@@ -20,17 +20,18 @@ def records(made, items):
 
 
 @pytest.mark.parametrize("keeps_origins", [True, False])
-def test_restore_adds_only_what_is_missing(made, rounds, keeps_origins):
+def test_undo_adds_only_what_is_missing(made, path, rounds, keeps_origins):
     """The reference: what was removed is read again under every name that is still free."""
 
     @settings(max_examples=rounds(full=400, reduced=12))
-    @given(items=ITEMS, chosen=CHOSEN, further=ITEMS, removed_later=st.lists(NAMES, max_size=4))
-    def run(items, chosen, further, removed_later):
+    @given(items=ITEMS, chosen=CHOSEN, further=ITEMS)
+    def run(items, chosen, further):
         names, digests = chosen[0], list(map(made.digest, chosen[1]))
+        database.delete(path)
         kind = {"keeps_origins": keeps_origins, "keeps_text": True}
         with (
             pytest.MonkeyPatch.context() as patch,
-            made.bank(**kind) as bank,
+            made.bank(path, **kind) as bank,
             made.bank(**kind) as plain,
             made.bank(**kind) as removed_plainly,
         ):
@@ -38,13 +39,14 @@ def test_restore_adds_only_what_is_missing(made, rounds, keeps_origins):
             bank.put(records(made, items))
             whole = made.lines(bank)
             before = {origin[:2]: origin for origin in bank.origins()}
-            removed = remove_restorable(bank, names, digests)
+            contents_before = {document.digest for document in bank.documents()}
+            removed = remove_undoably(bank, names, digests)
             left = {origin[:2] for origin in bank.origins()}
+            gone = contents_before - {document.digest for document in bank.documents()}
             removed_plainly.put(records(made, items))
             removed_plainly.remove(names, digests)
             assert made.lines(bank) == made.lines(removed_plainly)
             bank.put(records(made, further))
-            bank.remove(removed_later)
             now = {origin[:2] for origin in bank.origins()}
 
             contents = {name: content for name, content, _ in items}
@@ -52,30 +54,46 @@ def test_restore_adds_only_what_is_missing(made, rounds, keeps_origins):
                 (name, contents[name], before[name].date) for name in before if name not in left and name not in now
             ]
             if not keeps_origins:
-                gone = {document.digest for document in removed.documents}
                 back = [item for item in items if made.digest(item[1])[:12] in gone]
             plain.put(list(bank.documents(whole=True)))
             counted = "origins" if keeps_origins else "documents"
             count = getattr(plain.totals(), counted)
             plain.put(records(made, back))
-            assert restore(bank, removed) == getattr(plain.totals(), counted) - count
+            assert removed == (len(before.keys() - left) if keeps_origins else len(gone))
+            if removed:
+                assert undo_removal(bank) == (getattr(plain.totals(), counted) - count, removed)
+            with pytest.raises(BankError, match="can be undone"):
+                undo_removal(bank)
             assert made.lines(bank) == made.lines(plain)
             assert np.array_equal(bank.counts(), plain.counts())
-            assert restore(bank, removed) == 0
-            assert further or removed_later or made.lines(bank) == whole
+            assert further or made.lines(bank) == whole
 
     run()
 
 
-def test_restore_into_other_model_is_refused(made):
-    with made.bank() as bank:
-        bank.put([made.item("/a", 1)])
-        removed = remove_restorable(bank, [("/a", "")])
-    other = ModelSignature("mini", "aa" * 8, "cc" * 8)
-    with MemoryBank.create(None, other, made.shape, made.dim) as bank:
+def test_restore_into_other_model_is_refused(made, bank, path):
+    bank.put([made.item("/a", 1)])
+    remove_undoably(bank, [("/a", "")])
+    other = path.with_name("other.mbc")
+    signature = ModelSignature("mini", "aa" * 8, "cc" * 8)
+    database.removed_of(path).rename(database.removed_of(other))
+    with MemoryBank.create(other, signature, made.shape, made.dim) as another:
         with pytest.raises(ModelMismatch):
-            restore(bank, removed)
-        assert bank.totals().documents == 0
+            undo_removal(another)
+        assert another.totals().documents == 0
+
+
+def test_a_removal_ends_the_undo_of_an_earlier_one(made, bank):
+    bank.put([made.item(name, number) for number, name in enumerate(("/a", "/b", "/c"))])
+    assert remove_undoably(bank, [("/a", "")]) == 1
+    assert remove_undoably(bank, [("/d", "")]) == bank.remove([]) == 0
+    assert remove_undoably(bank, [("/b", "")]) == 1
+    assert undo_removal(bank) == (1, 1)
+    assert sorted(origin.source for origin in bank.origins()) == ["/b", "/c"]
+    remove_undoably(bank, [("/b", "")])
+    bank.remove([("/c", "")])
+    with pytest.raises(BankError, match="can be undone"):
+        undo_removal(bank)
 
 
 def test_what_is_kept_for_an_undo_may_be_of_another_shape(made, bank, path):

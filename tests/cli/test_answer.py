@@ -70,6 +70,16 @@ def test_an_answer_of_several_parts(capsys):
     assert capsys.readouterr().out.splitlines() == shown
 
 
+def test_a_worked_out_figure(capsys):
+    rows = [source("boats.csv", f"{name}: Iver", line=line) for name, line in (("Solvej", 2), ("Tern", 5))]
+    made = answer("2", *rows, items=tuple(AnswerItem("2", row) for row in rows), confidence=None)
+    show_answer(made)
+    shown = ["2", "   Solvej: Iver", "   found in boats.csv:2", "   Tern: Iver", "   found in boats.csv:5"]
+    assert capsys.readouterr().out.splitlines() == shown
+    elsewhere = replace(made, items=(made.items[0], AnswerItem("2", replace(rows[1], path="more.csv"))))
+    assert (render.answer_lines(elsewhere), render.more_note(elsewhere)) == (["2"], None)
+
+
 def test_closest_passages(capsys):
     ada = source("ada.txt", "Ada moved.", share=0.001, state="gone", text_from="bank", ties=2, date="2022-02-28")
     bruno = source("bruno.md", None, state="changed", passage=None, text_from=None, start=None)

@@ -176,6 +176,23 @@ def test_watch_recodes_when_idle(bank, model, folder):
     assert bank.totals().documents == 21
 
 
+def test_a_watch_says_once_that_there_are_too_many(bank, model, folder, monkeypatch):
+    stop, recode_texts, problems = threading.Event(), bank.recode_texts, []
+
+    def recoded(*arguments, **options):
+        for event in recode_texts(*arguments, **options):
+            if problems:  # the second time
+                stop.set()
+            yield event
+
+    monkeypatch.setattr(bank, "recode_texts", recoded)
+    for event in watch(model, bank, [folder], open_model=MODEL.open, most_recoded=1, stop=stop):
+        if isinstance(event, TextsRecoded) and event.problem:
+            problems.append(event.problem)
+            (folder / f"new{len(problems)}.txt").write_text(STORY * 2)
+    assert len(problems) == 1
+
+
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_kills_while_recoding(model, folder, tmp_path, rounds):

@@ -53,6 +53,22 @@ def test_mpnet_is_unpacked_once(site):
     assert locate(MPNET) == str(folder)
 
 
+def test_damage_to_an_unpacked_file_is_found_beside_what_was_made_of_it(site):
+    folder = find_mpnet()
+    for name in ("made-of-it.safetensors", "made-of-it.lock"):
+        (folder / name).write_bytes(b"later")
+    assert packaged.damaged_caches() == []
+    weights, sums = folder / "model.safetensors", folder / "SHA256SUMS"
+    weights.write_bytes(b"damaged")
+    assert packaged.damaged_caches() == [folder]
+    weights.unlink()
+    assert packaged.damaged_caches() == [folder]
+    weights.write_bytes(FILES["model.safetensors"])
+    assert packaged.damaged_caches() == []
+    sums.write_bytes(b"")
+    assert packaged.damaged_caches() == [folder]
+
+
 @pytest.mark.parametrize("ending", ["", ".partial"])
 def test_nothing_is_deleted_or_written_through_a_link(site, tmp_path, ending):
     outside, folder = tmp_path / "outside", packaged._mpnet_folder()

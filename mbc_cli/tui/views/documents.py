@@ -23,7 +23,6 @@ from mbc_cli.tui.widgets.answer import PassagePane
 from mbc_cli.tui.widgets.table import Column, RowTable
 from mbc_engine.answer import Source
 from mbc_engine.bank import CodeShape, StoredDocument
-from mbc_engine.bank.exchange import RemovedDocuments
 from mbc_engine.errors import MBCError
 from mbc_engine.machine import Throttle
 
@@ -77,7 +76,7 @@ class DocumentsView(View):
         self._throttle = Throttle(_MAX_SHARE, _MIN_INTERVAL)
         self._passages: dict[Hashable, Source] = {}  # results of a content search, by document
         self._read: tuple[StoredDocument, CodeShape] | None = None  # the one shown, with its codes
-        self._undo_stack: list[RemovedDocuments] = []
+        self._can_undo = False
         self._changes: list[Thread] = []
         self._table = RowTable(_COLUMNS, can_mark=True, id="rows")
         self._input = Input(placeholder=_PLACEHOLDER, compact=True, id="text")
@@ -149,9 +148,11 @@ class DocumentsView(View):
         self.confirm(question, "Remove", "Keep", partial(self._change, job, end))
 
     def action_undo(self) -> None:
-        removed = self._undo_stack.pop()
-        job = partial(restore_documents, self.options.bank, removed)
-        self._change(job, partial(self._end_undo, removed), lambda: self._undo_stack.append(removed))
+        self._can_undo = False
+        self._change(partial(restore_documents, self.options.bank), self._end_undo, self._allow_undo)
+
+    def _allow_undo(self) -> None:
+        self._can_undo = True
 
     def action_open_file(self) -> None:
         if (document := self._current) is not None and document.origin.source:
@@ -185,7 +186,7 @@ class DocumentsView(View):
         can = {
             "take_focus": is_typing,
             "leave": not self._table.has_focus or bool(self._table.marked or self._input.value),
-            "undo": bool(self._undo_stack) and not is_typing,
+            "undo": self._can_undo and not is_typing,
             **dict.fromkeys(("remove", "sort", "copy"), has_rows),
             "map": has_rows and self._read is not None,
             "open_file": has_rows and self._current is not None and bool(self._current.origin.source),
@@ -333,22 +334,22 @@ class DocumentsView(View):
 
         self._changes.append(self.run_job(f"change {len(self._changes)}", change, end))
 
-    def _end_removal(self, documents: Sequence[StoredDocument], removed: RemovedDocuments) -> None:
+    def _end_removal(self, documents: Sequence[StoredDocument], removed: int) -> None:
         if self._passages:
             self._list_best([document for document in self._documents.values() if document not in documents])
         else:
             self._search_now()
-        if not removed.documents:
+        if not removed:
             self.notify("Already removed.", markup=False)
             return
-        self._undo_stack.append(removed)
+        self._can_undo = True
         self._table.marked = frozenset()
         self.notify(f"Removed {_named(documents)}. Press u to undo.", markup=False)
 
-    def _end_undo(self, removed: RemovedDocuments, restored: int) -> None:
+    def _end_undo(self, counts: tuple[int, int]) -> None:
         (self._search_contents if self._passages else self._search_now)()
-        count = sum(max(1, len(document.origins)) for document in removed.documents)
-        left = f"; {count - restored:,} had been ingested again" if restored < count else ""
+        restored, removed = counts
+        left = f"; {removed - restored:,} had been ingested again" if restored < removed else ""
         self.notify(f"Restored {pluralise(restored, 'document')}{left}.", markup=False)
 
     def _show_marked(self, marked: frozenset[Hashable]) -> None:

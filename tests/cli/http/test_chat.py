@@ -64,6 +64,15 @@ async def test_options_of_a_request(serving):
     assert second.selection == Selection()
 
 
+async def test_a_follow_up_refers_to_the_likelier_answer(serving):
+    running = serving()
+    said = ["Who won the race?", "Perhaps: Ann Lee, or: Bob Ray", "And when?"]
+    turns = [{"role": ("user", "assistant")[at % 2], "content": text} for at, text in enumerate(said)]
+    await running.client.post("/v1/chat/completions", json={"model": "tiny", "messages": turns})
+    ((questions, options),) = running.memory.batches
+    assert (questions, options.earlier) == (["when Ann Lee won the race?"], (("Who won the race?", "Ann Lee"),))
+
+
 async def test_a_written_answer_knows_the_turn_before(serving):
     running = serving()
     said = ["Where is Ada?", "Perhaps: Aalen", "Where is Hugo?", "Not in this memory.", "Who knows?"]

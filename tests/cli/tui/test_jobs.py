@@ -5,9 +5,18 @@ import threading
 
 import pytest
 
-from mbc_cli.tui.jobs import AnswerWorker, poll_bank, remove_documents, restore_documents, search_documents
+from mbc_cli.tui.jobs import (
+    AnswerWorker,
+    explain_codes,
+    poll_bank,
+    read_document,
+    remove_documents,
+    restore_documents,
+    search_documents,
+)
 from mbc_engine.bank import MemoryBank
 from mbc_engine.errors import BankError
+from mbc_engine.text import read_file
 from tests.needs import PATIENCE
 
 
@@ -81,10 +90,28 @@ def test_exact_name_among_longer_ones(make_bank, record):
     assert ([document.name for document in documents], matches, is_all) == (["a.txt"], 1, True)
 
 
+def test_a_copy_is_read_where_it_still_is(make_bank, home, monkeypatch):
+    copies = [home / name for name in ("a.txt", "b.txt")]
+    for path in copies:
+        path.write_text("Ada moved to Aalen.")
+    bank = make_bank("memory.mbc", *(document for path in copies for document in read_file(path)))
+    copies[0].unlink()
+    for row in found(bank)[0]:
+        _, _, passage = read_document(bank, row)
+        assert (passage.path, passage.state, passage.text_from) == (str(copies[1]), "unchanged", "file")
+        assert passage.passage == copies[1].read_text()
+
+    def texts(bank, codes, top, file_text):
+        return list(map(file_text, bank.documents()))
+
+    monkeypatch.setattr("mbc_cli.tui.jobs.code_uses", texts)
+    assert explain_codes(bank, [(0, 0, 1)]) == [copies[1].read_text()]
+
+
 def test_remove_by_digest_without_origins(make_bank, record):
     bank = make_bank("memory.mbc", record("/a", "x"), record("/b", "xy"), keeps_origins=False)
     first, second = found(bank)[0]
-    removed = remove_documents(bank, [first])
+    assert remove_documents(bank, [first]) == 1
     assert found(bank) == ((second,), 1, True)
-    assert restore_documents(bank, removed) == 1
+    assert restore_documents(bank) == (1, 1)
     assert {document.name for document in found(bank)[0]} == {first.name, second.name}
