@@ -150,7 +150,7 @@ def ingest_stream(
     most_recoded: int | None = None,
     stop: threading.Event | None = None,
 ) -> Iterator[Event]:
-    """As `ingest`, for plain text from a stream; its source is `stdin:` and the first digits of its digest."""
+    """As `ingest`, for a stream that is read as a file; its source is `stdin:` and the first digits of its digest."""
     bank.require(signature(model), model.code_shape)
     yield IngestStarted(1, 0)
     run, chunker = Run(model, bank, BATCH_CHUNKS, stop), model.chunker.leaving(bank.header.context_tokens)
