@@ -254,6 +254,11 @@ def test_stream_that_fails(start):
     assert last.reason == "cannot be read: input/output error"
 
 
+def test_stream_that_ends_is_read_no_further():
+    (document,) = read_stream(Mock(read=Mock(side_effect=[b"typed", b"", b" after Ctrl-D"])))
+    assert document.text == "typed"
+
+
 def test_stream_is_limited_as_a_file(monkeypatch):
     monkeypatch.setattr(reader, "MOST_BINARY_BYTES", 1 << 20)
     assert list(read_stream(io.BytesIO(b"PK\3\4" + bytes(2 << 20)))) == [Skipped("stdin", "is larger than 1 MB")]
