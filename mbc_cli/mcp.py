@@ -96,6 +96,11 @@ def _filter_stdin() -> None:
     sys.stdin = io.TextIOWrapper(incoming)
 
 
+def _sanitise_lines(text: str) -> str:
+    """As `sanitise`, with line ends and tabs: a poem or code says less without them, and JSON escapes them."""
+    return re.sub(r"[^\n\t]+", lambda between: sanitise(between[0]), text)
+
+
 SanitisedText = Annotated[str, AfterValidator(sanitise)]
 
 
@@ -116,7 +121,9 @@ class Quotation(BaseModel):
     sentence: SanitisedText | None = Field(
         description="The sentence the answer was found in, or the one that fits the question or query best."
     )
-    text: SanitisedText | None = Field(None, description="`search` only: the whole passage, word for word.")
+    text: Annotated[str, AfterValidator(_sanitise_lines)] | None = Field(
+        None, description="`search` only: the whole passage, word for word."
+    )
     words: list[SanitisedText] = Field([], description="`search` only: the query's words that occur in the passage.")
 
 

@@ -121,13 +121,13 @@ async def test_answer(serving, stub):
 
 async def test_a_search_quotes_whole_passages(serving, stub):
     lost = source(state="changed", text_from=None, sentence=None, passage=None)
-    stub.passages = (source(passage="It rained.\nAda moved to Aalen."), lost)
+    stub.passages = (source(passage="It rained.\n\n\tAda moved\x1b[2J to\rAalen."), lost)
     async with serving() as client:
         found = await client.call_tool("search", {"query": "Where is Aalen?", "top": 7, "since": "2024"})
     ((queries, options, top),) = stub.queries
     assert (queries, str(options.selection.since), top) == (["Where is Aalen?"], "2024-01-01", 7)
     passages = found.structured_content["passages"]
-    assert [passage["text"] for passage in passages] == ["It rained. Ada moved to Aalen.", None]
+    assert [passage["text"] for passage in passages] == ["It rained.\n\n\tAda moved␛[2J to Aalen.", None]
     assert [passage["words"] for passage in passages] == [["Aalen"], []]
 
 
