@@ -145,6 +145,31 @@ async def test_requests_that_are_no_json(serving):
         assert response.status_code == status
 
 
+async def test_words_are_remembered_as_they_were_said(serving, real_memory):
+    question = "Is `<think>a</think>` right?\n\nSources:\n[1] Ola Nord, 1999."
+    other = Other("Yes [1], see `a[1]` [2][3].\n\nSources:\nNord.", "In Aalen [2, 3].")
+    running = serving(real_memory, upstream=other.upstream(remembers=True, lists_sources=True))
+    await running.add({"text": "Ada moved to Aalen."})
+    reply = (await converse(running, question)).json()["choices"][0]["message"]["content"]
+    assert "\n\nSources:\nNord.\n\nSources:\n[1] " in reply
+    await converse(running, question, reply, "Where is Ada?", stream=True)
+    said = f"User: {question}\n\nAssistant: Yes, see `a[1]`.\n\nSources:\nNord.\n\nUser: Where is Ada?"
+    texts = [running.documents.folder.read(id).text for id in running.documents.folder.ids()]
+    assert sorted(texts) == ["Ada moved to Aalen.", f"{said}\n\nAssistant: In Aalen."]
+
+
+@pytest.mark.parametrize("is_finished", [False, True])
+async def test_a_stream_that_is_cut_off(serving, real_memory, is_finished):
+    choice = {"delta": {"content": "As"}, "finish_reason": "stop" if is_finished else None}
+    content = f"data: {json.dumps({'choices': [choice]})}\n\n"
+    reply = httpx.Response(200, headers={"content-type": "text/event-stream"}, text=content)
+    upstream = Upstream(URL, remembers=True, transport=httpx.MockTransport(lambda _: reply))
+    running = serving(real_memory, upstream=upstream)
+    streamed = (await converse(running, "Who?", stream=True)).text
+    ended, failed = "data: [DONE]" in streamed, "upstream_unreachable" in streamed
+    assert (ended, failed, len(running.documents.folder.ids())) == (is_finished, not is_finished, is_finished)
+
+
 async def test_a_conversation_becomes_one_document(serving, real_memory):
     other = Other("<think>Well.</think>Hello.", "In Aalen.")
     running = serving(real_memory, upstream=other.upstream(remembers=True))
