@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import httpx
+from fastapi.exceptions import RequestValidationError
 from pydantic import TypeAdapter, ValidationError
 from starlette.background import BackgroundTask
 from starlette.requests import Request
@@ -78,7 +79,8 @@ class Upstream:
         try:
             options = MemoryOptions.model_validate(body.pop("mbc", {}))
         except ValidationError as error:
-            raise ApiError(400, f"mbc: {error.errors()[0]['msg']}.", "invalid_value", "mbc") from error
+            found = [{**each, "loc": ("body", "mbc", *each["loc"])} for each in error.errors()]
+            raise RequestValidationError(found) from error
         conversation = _Conversation(body.get("messages"), has_lists=self._lists_sources)
         sources: list[dict[str, Any]] = []
         if conversation.question:
