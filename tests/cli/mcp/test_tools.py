@@ -56,6 +56,7 @@ async def test_tool_descriptions(serving, notes):
         assert tool.annotations.read_only_hint is (tool.name != "ingest")
         assert tool.annotations.open_world_hint is tool.annotations.destructive_hint is False
         assert tool.output_schema["type"] == "object"
+        assert tool.input_schema["additionalProperties"] is False
     for name, arguments in (
         ("ask", ["question", "sources", "min_confidence", *SELECTION]),
         ("search", ["query", "top", *SELECTION]),
@@ -69,9 +70,11 @@ async def test_tool_descriptions(serving, notes):
 @pytest.mark.parametrize(
     ("tool", "arguments", "message"),
     [
-        ("ask", {"question": " "}, "at least 1 character"),
-        ("ask", {"question": "Who?", "min_confidence": 2}, "less than or equal to 1"),
+        ("ask", {"question": " ", "top": 1}, "at least 1 character.\ntop: Extra inputs are not permitted."),
+        ("search", {"query": "Who?", "half-\x1blife": "1y"}, "half-␛life: Extra inputs are not permitted."),
+        ("ask", {"question": "Who?", "min_confidence": 2}, "min_confidence: Input should be less than or equal to 1."),
         ("ask", {"question": "Who?", "since": "soon"}, "since 'soon' is not a date"),
+        ("search", {"query": "Who?", "only": "*.md"}, "only: Input should be a valid list."),
         ("search", {"query": "Who?", "only": ["!"]}, "'!' cannot be used"),
         ("search", {"query": "Who?", "only": ["*a*a*a*b"]}, "at most 3 places"),
         ("search", {"query": "Who?", "top": 0}, "greater than or equal to 1"),
