@@ -138,7 +138,8 @@ class Part(BaseModel):
 class AskResult(BaseModel):
     """An answer, or none, with its sources."""
 
-    answer: SanitisedText | None = Field(description="The answer; null if it is not in this memory.")
+    answer: SanitisedText | None = Field(description="The answer; null if it is not in this memory, or withheld.")
+    withheld: bool = Field(description="Whether one was found, but is less likely than `min_confidence`.")
     tentative: bool = Field(description="Whether the memory is not sure of the answer: say so, and check the sources.")
     items: list[Part] = Field(
         description="The parts of an answer to a question for several things, each with its source; there may be more "
@@ -253,6 +254,7 @@ class MemoryServer:
             confidence = answer.confidence
             return AskResult(
                 answer=answer.text,
+                withheld=answer.withheld,
                 tentative=answer.tentative,
                 items=[Part(text=item.text, source=_quotation(item.source)) for item in answer.items],
                 confidence=confidence and round(confidence.probability, 4),

@@ -31,7 +31,7 @@ class Other:
 
     def _reply(self, request):
         if request.url == f"{URL}/models":
-            return httpx.Response(200, json={"data": [{"id": "big"}]})
+            return httpx.Response(200, json={"data": [{"id": "big"}, {"id": NAME}]})
         assert request.url == f"{URL}/chat/completions"
         self.received.append(body := json.loads(request.content))
         reply = self._replies.pop(0) if len(self._replies) > 1 else self._replies[0]

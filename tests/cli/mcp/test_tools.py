@@ -95,7 +95,9 @@ async def test_answer(serving, stub):
         result = await client.call_tool("ask", question)
         stub.reply = lambda question: answer(None, source(), confidence=None)
         without = (await client.call_tool("ask", {"question": "Where did Ada move?"})).structured_content
-    ((questions, options), _) = stub.batches
+        stub.reply = lambda question: answer(None, withheld=True)
+        withheld = (await client.call_tool("ask", {"question": "Where did Ada move?"})).structured_content
+    (questions, options), *_ = stub.batches
     assert questions == ["Wohin ist Ada gezogen?"]
     assert (options.sources, options.min_confidence, options.selection.only) == (2, 0.5, ("*.txt",))
     content = result.structured_content
@@ -103,6 +105,7 @@ async def test_answer(serving, stub):
     assert "not seem to be in English" in content.pop("note")
     assert content == {
         "answer": "Aalen",
+        "withheld": False,
         "tentative": False,
         "items": [],
         "confidence": 0.9322,
@@ -119,6 +122,7 @@ async def test_answer(serving, stub):
         ],
     }
     assert (without["answer"], without["confidence"], without["note"]) == (None, None, None)
+    assert (without["withheld"], withheld["withheld"]) == (False, True)
     assert len(without["sources"]) == 1
 
 
