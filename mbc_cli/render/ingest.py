@@ -181,6 +181,8 @@ class IngestProgress(ProgressView):
             are, them = ("file is", "it") if end.gone == 1 else ("files are", "them")
             names = f": {_listed(end.gone_sources)}" if end.gone_sources else ""
             out.print(Text(f"{end.gone:,} ingested {are} gone{names}; --prune removes {them}", "yellow"))
+        if end.removed_sources:
+            out.print(Text(f"  removed: {_listed(end.removed_sources)}"))
         done = [pluralise(end.documents, "document"), pluralise(end.chunks, "chunk")]
         rest = {"unchanged": end.unchanged, "removed": end.removed, "skipped": end.skipped}
         done += [f"{count:,} {what}" for what, count in rest.items() if count]
@@ -213,7 +215,8 @@ class IngestProgress(ProgressView):
             "losses": [asdict(item) for item in self._lost],
             "gone": {"files": end.gone, "sources": end.gone_sources},
             "not_english": {"documents": end.not_english, "sources": end.not_english_sources},
-            **({"memorised": end.memorised_sources, "pruned": end.removed_sources} if self._watches else {}),
+            "memorised": end.memorised_sources,
+            "pruned": end.removed_sources,
             "seconds": end.seconds,
             "encoding": end.encoding,
             "recoded": self._recoded,

@@ -63,13 +63,15 @@ def test_skipped_and_left_out_files(run):
     assert run("--verbose", extra=odd, **finished).stdout.count("  skipped: ") == 8
     some = [FilesLeftOut(".gitignore", 2, ("/a/", "/b.md")), FilesLeftOut(".mbcignore", 1, ("/c.md",))]
     lost = [ContentLost(f"/{number}.pdf", ("3 pictures", "1 macro")) for number in range(6)]
-    lines = run(extra=[*some, *lost], gone=2, gone_sources=("/x.md", "/y.md")).stdout.splitlines()
+    named = {"gone_sources": ("/x.md", "/y.md"), "removed_sources": ("/old.txt",)}
+    lines = run(extra=[*some, *lost], gone=2, **named).stdout.splitlines()
     assert lines[0] == "  not kept: 3 pictures, 1 macro of /0.pdf"
-    assert lines[5:9] == [
+    assert lines[5:10] == [
         "  not kept: parts of 1 more document; --verbose lists them",
         "  left out: /a/, /b.md (.gitignore); --all-files takes them",
         "  left out: /c.md (.mbcignore)",
         "2 ingested files are gone: /x.md, /y.md; --prune removes them",
+        "  removed: /old.txt",
     ]
     assert run("--verbose", extra=lost).stdout.count("  not kept: ") == 6
 
@@ -77,7 +79,7 @@ def test_skipped_and_left_out_files(run):
 def test_json_is_one_object(run):
     skipped = FileSkipped("/empty.txt", "is empty")
     lost = FilesLeftOut("a cache", 1, ("/tmp/",)), ContentLost("/a.pdf", ("3 pictures",))
-    summary = json.loads(run("--json", extra=[skipped, *lost, RECODED], removed=1).stdout)
+    summary = json.loads(run("--json", extra=[skipped, *lost, RECODED], removed=1, removed_sources=["/old.txt"]).stdout)
     sizes = {"codes": 54, "words": 0, "texts": 0, "codebook": 4096, "file": 8192}
     counts = {"documents": 2, "chunks": 2, "unchanged": 0, "removed": 1}
     assert summary == counts | {
@@ -86,6 +88,8 @@ def test_json_is_one_object(run):
         "losses": [{"source": "/a.pdf", "losses": ["3 pictures"]}],
         "gone": {"files": 0, "sources": []},
         "not_english": {"documents": 0, "sources": []},
+        "memorised": [],
+        "pruned": ["/old.txt"],
         "seconds": 0.5,
         "encoding": 0.1,
         "recoded": {"done": 2, "chunks": 2, "before_bytes": 100, "after_bytes": 60, "seconds": 1.0, "codec": "lm"}
