@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 import anyio
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.mcpserver.tools import Tool
 from mcp_types import CallToolResult, TextContent, ToolAnnotations
-from pydantic import AfterValidator, BaseModel, Field, StringConstraints
+from pydantic import AfterValidator, BaseModel, Field, StringConstraints, ValidationError, create_model
 
 from mbc_cli import request_fields as fields
 from mbc_cli.question_options import ask_options
@@ -96,6 +97,11 @@ def _filter_stdin() -> None:
     sys.stdin = io.TextIOWrapper(incoming)
 
 
+def _sanitise_lines(text: str) -> str:
+    """As `sanitise`, with line ends and tabs: a poem or code says less without them, and JSON escapes them."""
+    return re.sub(r"[^\n\t]+", lambda between: sanitise(between[0]), text)
+
+
 SanitisedText = Annotated[str, AfterValidator(sanitise)]
 
 
@@ -116,7 +122,9 @@ class Quotation(BaseModel):
     sentence: SanitisedText | None = Field(
         description="The sentence the answer was found in, or the one that fits the question or query best."
     )
-    text: SanitisedText | None = Field(None, description="`search` only: the whole passage, word for word.")
+    text: Annotated[str, AfterValidator(_sanitise_lines)] | None = Field(
+        None, description="`search` only: the whole passage, word for word."
+    )
     words: list[SanitisedText] = Field([], description="`search` only: the query's words that occur in the passage.")
 
 
@@ -130,7 +138,8 @@ class Part(BaseModel):
 class AskResult(BaseModel):
     """An answer, or none, with its sources."""
 
-    answer: SanitisedText | None = Field(description="The answer; null if it is not in this memory.")
+    answer: SanitisedText | None = Field(description="The answer; null if it is not in this memory, or withheld.")
+    withheld: bool = Field(description="Whether one was found, but is less likely than `min_confidence`.")
     tentative: bool = Field(description="Whether the memory is not sure of the answer: say so, and check the sources.")
     items: list[Part] = Field(
         description="The parts of an answer to a question for several things, each with its source; there may be more "
@@ -179,27 +188,47 @@ _Question = Annotated[
 _EMPTY_LIST: Final[list[str]] = []
 
 
+class _Tool(Tool):
+    """A tool that refuses arguments it does not know, and says in a line what is wrong with each argument."""
+
+    def model_post_init(self, _: object) -> None:
+        known = self.fn_metadata.arg_model
+        self.fn_metadata.arg_model = create_model(known.__name__, __base__=known, __cls_kwargs__={"extra": "forbid"})
+        self.parameters = self.fn_metadata.arg_model.model_json_schema(by_alias=True)
+
+    async def run(self, arguments: dict[str, Any], context: Any, convert_result: bool = False) -> Any:
+        try:
+            self.fn_metadata.validate_arguments(arguments)
+        except ValidationError as error:
+            wrong = [(".".join(map(str, each["loc"])), each["msg"]) for each in error.errors()]
+            lines = [f"{name}: {message.removeprefix('Value error, ')}." for name, message in wrong]
+            raise ToolError("\n".join(map(sanitise, lines))) from error
+        return await super().run(arguments, context, convert_result)
+
+
 class MemoryServer:
     """Serves a memory to one client. Calls wait for the one thread that has the model."""
 
     def __init__(self, memory: "Memory", allowed: Sequence[Path]) -> None:
         self._allowed, self._service = tuple(allowed), Service(memory)
-        self.server: MCPServer[None] = MCPServer(
-            "mbc",
-            version=__version__,
-            instructions=_INSTRUCTIONS,
-            lifespan=self._lifespan,
-            log_level="ERROR" if is_on("debug") else "CRITICAL",
-        )
         folders = ", ".join(map(printable_path, self._allowed)) or "none; the user can allow some with --allow FOLDER"
         writing = _READING.model_copy(update={"read_only_hint": False})
+        tools = list[Tool]()
         for tool, title, note, hints in (
             (self.ask, "Ask the memory", _QUOTED, _READING),
             (self.search, "Search the memory", _QUOTED, _READING),
             (self.ingest, "Memorise files", f"Allowed folders: {folders}.", writing),
         ):
             about = " ".join(f"{tool.__doc__} {note}".split())
-            self.server.add_tool(tool, title=title, description=about, annotations=hints)
+            tools.append(_Tool.from_function(tool, title=title, description=about, annotations=hints))
+        self.server: MCPServer[None] = MCPServer(
+            "mbc",
+            version=__version__,
+            instructions=_INSTRUCTIONS,
+            tools=tools,
+            lifespan=self._lifespan,
+            log_level="ERROR" if is_on("debug") else "CRITICAL",
+        )
 
     async def ask(
         self,
@@ -225,6 +254,7 @@ class MemoryServer:
             confidence = answer.confidence
             return AskResult(
                 answer=answer.text,
+                withheld=answer.withheld,
                 tentative=answer.tentative,
                 items=[Part(text=item.text, source=_quotation(item.source)) for item in answer.items],
                 confidence=confidence and round(confidence.probability, 4),

@@ -90,6 +90,8 @@ class _Coercion:
         is_parsed = param.type_descriptor.parameter_info.parser is not None
         if is_parsed or isinstance(values, str) or not all(map(is_of_kind, values)):
             return type(param).get_runtime_param(param).coerce(value, param=param, ctx=ctx)
+        if kind is Path and "" in values:  # as of an unset variable; it would mean the working folder
+            raise typer.BadParameter("it has to be a path, not an empty string.")
         values = [Path(each) if kind is Path else each for each in values]
         return values if is_list else values[0]
 
@@ -98,6 +100,7 @@ def _adapted(params: list[Any]) -> list[Any]:
     for param in params:
         # Typer would report an unreadable file as a usage error; the code that opens it knows the right exit code.
         param.type_descriptor.parameter_info.readable = False
+        param.get_runtime_param = _Coercion
         _set_metavar(param)
     return params
 
@@ -131,12 +134,9 @@ class _CommandMixin:
         return _adapted(command.params)
 
     def get_params(self, ctx: Any) -> list[Any]:
-        params = super().get_params(ctx)  # type: ignore[misc]
+        params = _adapted(super().get_params(ctx))  # type: ignore[misc]
         root = ctx.find_root().command
         shared = [] if root is self else [param for param in root.params if param.name in _SHARED]
-        _set_metavar(params[-1])
-        for param in params:
-            param.get_runtime_param = _Coercion
         return [*params[:-1], *shared, *params[-1:]]  # --help stays last
 
     def parse_args(self, ctx: Any, args: list[str]) -> Any:

@@ -1,5 +1,7 @@
 """The error hierarchy. Every error a user can cause or meet is one of these, saying what is wrong and what to do."""
 
+import os
+
 
 class MBCError(Exception):
     """An error in the user's words: a line saying what is wrong, and a hint on what to do next, or None."""
@@ -44,9 +46,21 @@ class BankBusy(BankError):
     """A bank that another process is still writing after the timeout."""
 
 
+class BankDamaged(BankError):
+    """A bank with invalid content."""
+
+
 class ShardLost(BankError):
     """A bank of a cluster whose actor has ended; the next call is answered without it."""
 
 
 class NothingToRead(BankError):
     """A bank that is empty, or has nothing that was selected."""
+
+
+def require_several(given: object, name: str) -> None:
+    """Raises ConfigError for a lone string or path: type checkers take a string for a sequence, of its letters."""
+    if isinstance(given, str | os.PathLike):
+        raise ConfigError(
+            f"`{name}` takes several, not {os.fspath(given)!r} alone.", hint="Put it in a list or a tuple."
+        )

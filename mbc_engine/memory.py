@@ -1,6 +1,7 @@
 """Memory: a model with its bank or banks, the session that every front end uses."""
 
 import gc
+import os
 import time
 from collections.abc import Callable, Collection, Hashable, Iterator, Sequence, Sized
 from contextlib import contextmanager, nullcontext, suppress
@@ -22,10 +23,11 @@ from mbc_engine.bank import (
     deleting_if_unused,
 )
 from mbc_engine.conversation import completed, joined, questions_in, reply_to
-from mbc_engine.errors import ConfigError, MBCError, NothingToRead, ShardLost
+from mbc_engine.errors import ConfigError, MBCError, NothingToRead, ShardLost, require_several
 from mbc_engine.machine import return_free_memory
 from mbc_engine.names import is_on_cluster
 from mbc_engine.sources import OnDecoding, Passages, merged, text_model
+from mbc_engine.text import printable_path
 
 if TYPE_CHECKING:
     from mbc_engine.events import Event
@@ -77,7 +79,7 @@ class Memory:
 
     def __init__(
         self,
-        banks: Path | Sequence[Path] | ReadableBank,
+        banks: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | ReadableBank,
         model: "str | Model" = "mini",
         *,
         device: str | None = None,
@@ -91,7 +93,7 @@ class Memory:
         self._given = banks if isinstance(banks, ReadableBank) else None
         self.paths: tuple[Path, ...] = ()
         if not isinstance(banks, ReadableBank):
-            self.paths = (banks,) if isinstance(banks, Path) else tuple(banks)
+            self.paths = tuple(map(Path, (banks,) if isinstance(banks, str | os.PathLike) else banks))
         self._model: str | Model = model
         self._name = model if isinstance(model, str) else None
         self._device, self._weights, self._log, self._load = device, weights, log, load or _load_model
@@ -155,6 +157,7 @@ class Memory:
             **changes: single options, such as `sources=5`.
             on_token: gets a generated or written answer in pieces as they become final; for one question, greedy.
         """
+        require_several(questions, "questions")
         options = self._resolved(replace(options or AskOptions(), **changes))
         if not questions:
             return []
@@ -249,6 +252,9 @@ class Memory:
         several places is one passage. No reader is loaded.
         Without `with_text`, there are no sentences, and passages only if no language model has to decode them.
         """
+        require_several(queries, "queries")
+        if top < 1:
+            raise ConfigError(f"--top {top} is less than 1.", hint="Give a larger one.")
         options = replace(options or AskOptions(), **changes)
         if not queries:
             return []
@@ -273,7 +279,7 @@ class Memory:
 
     def add(
         self,
-        documents: Sequence[Path] | BinaryIO,
+        documents: Sequence[str | os.PathLike[str]] | BinaryIO,
         *,
         watch: bool = False,
         keeps_origins: bool = True,
@@ -291,6 +297,7 @@ class Memory:
         Raises DataError if a path does not exist, BankError if the bank cannot be written, ModelMismatch if another
         model wrote it.
         """
+        require_several(documents, "documents")
         with self._writing(keeps_origins=keeps_origins, keeps_text=keeps_text) as bank:
             from mbc_engine.ingestion import run
             from mbc_engine.runs.ingests import recorded
@@ -298,17 +305,22 @@ class Memory:
             options["open_model"] = None if codec == "zstd" else text_model
             options["most_recoded"] = _RECODED_SOON if codec == "auto" else None
             if isinstance(documents, Sequence):
-                events = (run.watch if watch else run.ingest)(self.model, bank, documents, **options)
+                paths = [Path(document) for document in documents]
+                events = (run.watch if watch else run.ingest)(self.model, bank, paths, **options)
             else:
                 events = run.ingest_stream(self.model, bank, documents, **options)
             # Nothing is logged for a bank that must not keep names.
             yield from recorded(events, self._log) if self._log and bank.header.keeps_origins else events
 
-    def remove(self, sources: Collection[str]) -> int:
+    def remove(self, sources: Collection[str | os.PathLike[str]]) -> int:
         """Remove what was read from these files; returns how many documents were removed. Needs no model."""
+        require_several(sources, "sources")
         given = self._given if isinstance(self._given, MemoryBank) else None
         with nullcontext(given) if given else MemoryBank.open(self._path_to_write()) as bank, bank.changing():
-            removed = bank.remove({(source, part) for source in sources for part in bank.parts_of(source)})
+            names = [printable_path(os.fspath(source)) for source in sources]
+            # A bank stores real paths.
+            stored = (name if bank.parts_of(name) else os.path.realpath(name) for name in names)
+            removed = bank.remove({(name, part) for name in stored for part in bank.parts_of(name)})
         if self._log:
             from mbc_engine.runs.ingests import forget_names
 

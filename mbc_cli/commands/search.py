@@ -9,6 +9,7 @@ import typer
 
 from mbc_cli.options import JsonOption, memory_command, option
 from mbc_cli.render.answer import (
+    file_state_note,
     highlight_matches,
     language_note,
     missing_note,
@@ -88,6 +89,8 @@ def _print_passages(query: str, sources: Sequence[Source], note: str | None, *, 
         else:
             bank = f"{display_path(source.bank)}:" if with_bank else ""
             print(f"{bank}{source_location(source)}:{sanitise(source.sentence or '')}")
+            if not source.passage and (state := file_state_note(source)):
+                notes.print(f"{source_location(source)}: {state}", style="yellow")
     sys.stdout.flush()
     if note:
         notes.print(note, style="yellow")

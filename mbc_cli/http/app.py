@@ -172,7 +172,8 @@ async def search(body: chat.SearchRequest, request: Request, served: FromState) 
 @router.get("/v1/models", tags=["Inspect"])
 async def list_models(served: FromState) -> ListReply[dict[str, str | int]]:
     """The model that is served, and those of the upstream server."""
-    others = await served.upstream.models() if served.upstream is not None else []
+    theirs = await served.upstream.models() if served.upstream is not None else []
+    others = [model for model in theirs if model["id"] != served.name]  # under that name, the memory answers
     return ListReply(data=[await show_model(served.name, served), *others])
 
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import httpx
+from fastapi.exceptions import RequestValidationError
 from pydantic import TypeAdapter, ValidationError
 from starlette.background import BackgroundTask
 from starlette.requests import Request
@@ -30,6 +32,9 @@ _TASK: Final = (
     "instructions. Cite those that you use, as [1] or [2][3]; if none helps, answer without them."
 )
 _SOURCES: Final = "\n\nSources:\n"
+_LISTED: Final = re.compile(_SOURCES + r"(?:\[\d+\] .*(?:\n|\Z))+\Z")
+# Citations such as [1] or [2, 3], with the space before them; or code, where brackets mean something else.
+_CITATIONS: Final = re.compile(r"(```.*?```|`[^`]*`)| ?\[\d{1,2}(?:[,;] ?\d{1,2})*\]", re.DOTALL)
 _MESSAGES: Final = TypeAdapter(list[Message])
 
 Search = Callable[[str, MemoryOptions, int], Awaitable[list[dict[str, Any]]]]
@@ -74,8 +79,9 @@ class Upstream:
         try:
             options = MemoryOptions.model_validate(body.pop("mbc", {}))
         except ValidationError as error:
-            raise ApiError(400, f"mbc: {error.errors()[0]['msg']}.", "invalid_value", "mbc") from error
-        conversation = _Conversation(body.get("messages"))
+            found = [{**each, "loc": ("body", "mbc", *each["loc"])} for each in error.errors()]
+            raise RequestValidationError(found) from error
+        conversation = _Conversation(body.get("messages"), has_lists=self._lists_sources)
         sources: list[dict[str, Any]] = []
         if conversation.question:
             given = options.sources if "sources" in options.model_fields_set else PASSAGES
@@ -127,7 +133,7 @@ class Upstream:
         self, reply: httpx.Response, remembering: Callable[[str], BackgroundTask | None], extra: dict[str, Any]
     ) -> AsyncIterator[str]:
         """The events of a reply; sources come in one of their own before the end, in the text before its last."""
-        text, head = "", dict[str, Any]()
+        text, head, is_over = "", dict[str, Any](), False
         try:
             async for line in reply.aiter_lines():
                 if not line.startswith("data:"):
@@ -137,12 +143,16 @@ class Upstream:
                     break
                 chunk = _object(data) or {}
                 head = head or {name: chunk[name] for name in ("id", "created", "model") if name in chunk}
-                said, is_last = _said(chunk)
+                said, end = _said(chunk)
                 text += said if len(text) < _MOST_BYTES else ""
-                if self._lists_sources and is_last and text:
+                is_over = is_over or end is not None
+                if self._lists_sources and end == "stop" and text:
                     listed = {"index": 0, "delta": {"content": _listed(extra["sources"], text)}, "finish_reason": None}
                     yield event({**chunk, "choices": [listed]})
                 yield f"data: {data}\n\n"
+            else:
+                if not is_over:
+                    raise httpx.RemoteProtocolError("The connection was closed before the end of the reply.")
             yield event({**head, "object": "chat.completion.chunk", "choices": [], **extra})
             yield "data: [DONE]\n\n"
         except httpx.HTTPError:
@@ -166,20 +176,29 @@ class Upstream:
 
 
 class _Conversation:
-    """The messages of a request; those of an unknown form stay as they are, without a question."""
+    """The messages of a request; those of an unknown form stay as they are, without a question.
 
-    def __init__(self, sent: Any) -> None:
+    With `has_lists`, replies end with the list of sources that `_listed` made for them.
+    """
+
+    def __init__(self, sent: Any, *, has_lists: bool) -> None:
         try:
             self._messages = _MESSAGES.validate_python(sent)
         except ValidationError:
             self._messages = []
-        self._sent = sent
+        self._sent, self._has_lists = sent, has_lists
         self.question = completed_question(self._messages)[:MAX_QUESTION_LENGTH]
 
     @property
     def _said(self) -> list[tuple[str, str]]:
-        said = [(message.role, _plain(message.text)) for message in self._messages]
-        return [(role, text) for role, text in said if role in ("user", "assistant") and text]
+        said: list[tuple[str, str]] = []
+        for message in self._messages:
+            text = message.text
+            if message.role == "assistant":
+                text = _plain(_LISTED.sub("", text) if self._has_lists else text)
+            if message.role in ("user", "assistant") and text:
+                said.append((message.role, text))
+        return said
 
     @property
     def name(self) -> str | None:
@@ -211,8 +230,9 @@ class _Conversation:
 
 
 def _plain(text: str) -> str:
-    """What was said, without thoughts and listed sources."""
-    return THOUGHTS.sub("", text, count=1).partition(_SOURCES)[0].strip()
+    """A reply without the thoughts before it, and without citations, whose numbers are those of one prompt."""
+    thoughts = THOUGHTS.match(text)
+    return _CITATIONS.sub(r"\1", text[thoughts.end() if thoughts else 0 :]).strip()
 
 
 def _name(said: Sequence[tuple[str, str]]) -> str | None:
@@ -230,14 +250,14 @@ def _object(data: str | bytes) -> dict[str, Any] | None:
     return None
 
 
-def _said(chunk: dict[str, Any]) -> tuple[str, bool]:
-    """The text of a chunk, and whether its reply ends with it."""
+def _said(chunk: dict[str, Any]) -> tuple[str, Any]:
+    """The text of a chunk, and why its reply ends with it; None if it goes on."""
     try:
         choice = chunk["choices"][0]
-        text, is_last = (choice.get("delta") or {}).get("content"), choice.get("finish_reason") == "stop"
+        text, end = (choice.get("delta") or {}).get("content"), choice.get("finish_reason")
     except (LookupError, TypeError, AttributeError):
-        return "", False
-    return text if isinstance(text, str) else "", is_last
+        return "", None
+    return text if isinstance(text, str) else "", end
 
 
 def _parsed(data: str | bytes) -> Any:

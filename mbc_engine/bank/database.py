@@ -19,9 +19,10 @@ import numpy as np
 from mbc_engine.atomic_write import PRIVATE_FILE, make_private_folder
 from mbc_engine.bank.block import checksum, read_counts, write_counts
 from mbc_engine.bank.records import BankHeader, BlockTotals, CodeShape, Counts, ModelSignature, TextState
-from mbc_engine.errors import BankBusy, BankError
+from mbc_engine.errors import BankBusy, BankDamaged, BankError
 
 _BUSY_SECONDS: Final = 10
+_IMMUTABLE: Final = "ro&immutable=1"  # a mode in which nothing is written beside a file
 _ERRORS: Final = {
     sqlite3.SQLITE_BUSY: ("is being written by another process.", "Try again when that has finished."),
     sqlite3.SQLITE_READONLY: ("cannot be written.", "Check the permissions of the file and its folder."),
@@ -58,20 +59,33 @@ def connect(path: Path, *, read_only: bool = False, create: bool = False) -> sql
     wal = wal_of(path)
     # Open writable if possible, even to read: only then does SQLite remove its files beside the bank.
     if read_only and not (os.access(path, os.W_OK) and os.access(wal.parent, os.W_OK)):
-        mode = "ro"
-        if not os.access(wal.parent, os.W_OK) and not wal.exists():
-            mode += "&immutable=1"  # in a read-only folder, SQLite reads a WAL database only like this
+        # In a read-only folder, SQLite reads a WAL database only as immutable.
+        mode = "ro" if os.access(wal.parent, os.W_OK) or wal.exists() else _IMMUTABLE
     with wrap_sqlite_errors(str(path)):
-        connection = sqlite3.connect(
-            f"{path.absolute().as_uri()}?mode={mode}",
-            uri=True,
-            timeout=_BUSY_SECONDS,
-            isolation_level=None,
-            check_same_thread=False,
-        )
-        if read_only:
-            connection.execute("PRAGMA query_only = ON")
+        connection = _opened(path, mode)
+        if not read_only:
+            return connection
+        try:
+            connection.execute("PRAGMA schema_version")  # reads the file
+        except sqlite3.OperationalError as error:
+            is_full = error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
+            if not is_full or bytes_at(wal):
+                connection.close()
+                raise
+            connection.close()
+            connection = _opened(path, _IMMUTABLE)  # no room for SQLite's files beside the bank
+        connection.execute("PRAGMA query_only = ON")
         return connection
+
+
+def _opened(path: Path, mode: str) -> sqlite3.Connection:
+    return sqlite3.connect(
+        f"{path.absolute().as_uri()}?mode={mode}",
+        uri=True,
+        timeout=_BUSY_SECONDS,
+        isolation_level=None,
+        check_same_thread=False,
+    )
 
 
 def use_log(connection: sqlite3.Connection) -> None:
@@ -146,10 +160,10 @@ def wrap_invalid_data(name: str) -> Iterator[None]:
         raise damaged(name) from error
 
 
-def damaged(name: str, places: int | None = None) -> BankError:
+def damaged(name: str, places: int | None = None) -> BankDamaged:
     """The error for a bank with invalid content, perhaps counted."""
     where = "" if places is None else f" in {places:,} {'place' if places == 1 else 'places'}"
-    return BankError(
+    return BankDamaged(
         f"{name} is damaged{where}.", hint="Restore it from a backup, or ingest the documents again into another bank."
     )
 
@@ -209,7 +223,7 @@ def _refuse_foreign(path: Path) -> None:
     """
     with (
         wrap_sqlite_errors(str(path)),
-        closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)) as connection,
+        closing(_opened(path, _IMMUTABLE)) as connection,
     ):
         try:
             is_bank = connection.execute("PRAGMA application_id").fetchone()[0] == APPLICATION_ID

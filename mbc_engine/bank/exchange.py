@@ -339,16 +339,23 @@ def remove_undoably(bank: MemoryBank, names: Collection[tuple[str, str]], digest
     """
     assert bank.path is not None, "a bank in memory has nothing beside it"
     sought, whole = set(names), _as_stored(digests, bank)
-    removed = []
-    with bank.changing():
-        for document in bank.lookup(sought, digests, with_texts=True):
-            gone = tuple(origin for origin in document.origins if document.digest in whole or origin[:2] in sought)
-            assert document.codes is not None
-            removed.append(replace(document, origins=gone, codes=document.codes.copy()))
+    path, removed = database.removed_of(bank.path), list[StoredDocument]()
+    partial = path.with_name(f"{path.name}.new")
+    try:
+        with bank.changing():
+            for document in bank.lookup(sought, digests, with_texts=True):
+                gone = tuple(origin for origin in document.origins if document.digest in whole or origin[:2] in sought)
+                assert document.codes is not None
+                removed.append(replace(document, origins=gone, codes=document.codes.copy()))
+            if removed:
+                database.delete(partial)  # of an interrupted removal
+                with MemoryBank.open(partial, create=bank.header) as beside:
+                    beside.put(removed)
+                bank.remove(sought, digests)
         if removed:
-            bank.remove(sought, digests)
-            with MemoryBank.open(database.removed_of(bank.path), create=bank.header) as beside:
-                beside.put(removed)
+            partial.replace(path)
+    finally:
+        database.delete(partial)
     bank.checkpoint()
     return _places(removed)
 

@@ -68,7 +68,7 @@ class MemoryBank(ReadableBank):
             self._blocks = BlockTable(connection, self.header, self.name)
             self._parts = (self._blocks,)
             self._version: int | None = None
-            self._is_changing = False
+            self._is_changing = self._ends_undo = False
             connection.execute("PRAGMA synchronous = FULL")
             connection.execute("PRAGMA secure_delete = ON")  # removed data is overwritten
 
@@ -178,11 +178,10 @@ class MemoryBank(ReadableBank):
             return 0
         with self.changing():
             removed = self._blocks.remove(names, set(self.header.shortened(digests)))
-        if self.path:
-            database.delete(database.removed_of(self.path))
-            if (unfinished := database.reencoding_of(self.path)).is_file():
-                with suppress(BankError), MemoryBank.open(unfinished) as bank:  # `remove_with_proof` sees if it stays
-                    bank.remove(names, digests)
+            self._ends_undo = True
+        if self.path and (unfinished := database.reencoding_of(self.path)).is_file():
+            with suppress(BankError), MemoryBank.open(unfinished) as bank:  # `remove_with_proof` sees if it stays
+                bank.remove(names, digests)
         return removed
 
     def compact(self) -> None:
@@ -268,11 +267,13 @@ class MemoryBank(ReadableBank):
                     self._is_changing = True
                     with self._writing_state():
                         yield
+                if self._ends_undo and self.path:
+                    database.delete(database.removed_of(self.path))
             except BaseException:
                 self._blocks.forget()
                 raise
             finally:
-                self._is_changing = False
+                self._is_changing = self._ends_undo = False
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:

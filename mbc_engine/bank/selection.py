@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from mbc_engine.bank.block import OriginColumns
 from mbc_engine.bank.records import origin_name
-from mbc_engine.errors import ConfigError
+from mbc_engine.errors import ConfigError, require_several
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,11 @@ class Selection:
     exclude: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        for name in ("since", "as_of"):
+            if type(day := getattr(self, name)) not in (date, type(None)):  # a datetime cannot be compared with dates
+                raise ConfigError(f"`{name}` is not a date: {day!r}.", hint="For example datetime.date(2024, 5, 31).")
+        require_several(self.only, "only")
+        require_several(self.exclude, "exclude")
         if self.half_life is not None and not self.half_life > 0:
             raise ConfigError("A half-life must be above 0.", hint="For example --half-life 30d.")
         if self.since and self.as_of and self.since > self.as_of:

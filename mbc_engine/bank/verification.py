@@ -16,7 +16,7 @@ from mbc_engine.bank.records import BankHeader, BlockTotals, Counts, EncodedText
 from mbc_engine.bank.text_codec import LM, LM_BATCH, OpenTextModel, decode_texts, read_row
 from mbc_engine.bank.upgrades import open_current
 from mbc_engine.bank.words import read_words
-from mbc_engine.errors import BankError
+from mbc_engine.errors import BankDamaged, BankError
 from mbc_engine.events import BankVerified, DamageFound, Event, Progressed
 
 _MOST_OF_STRUCTURE: Final = 20
@@ -26,18 +26,22 @@ def verify(path: Path, open_model: OpenTextModel | None = None) -> Iterator[Even
     """Check the file's structure, all checksums, and that blocks, texts and counts are consistent.
 
     With `open_model`, texts coded with a language model are decoded too, which is slow. Yields damage, progress, and
-    last `BankVerified`. Raises BankError if the bank cannot be opened.
+    last `BankVerified`. Raises BankError if the bank cannot be opened for another reason than damage.
     """
-    with (
-        closing(open_current(path, read_only=True)) as connection,
-        database.wrap_sqlite_errors(str(path)),
-        database.transaction(connection, "DEFERRED"),
-    ):
-        header = database.read_header(connection, str(path))
-        damages = 0
-        for event in _events(connection, header, str(path), open_model):
-            damages += isinstance(event, DamageFound)
-            yield replace(event, damages=damages) if isinstance(event, BankVerified) else event
+    damages = 0
+    try:
+        with (
+            closing(open_current(path, read_only=True)) as connection,
+            database.wrap_sqlite_errors(str(path)),
+            database.transaction(connection, "DEFERRED"),
+        ):
+            header = database.read_header(connection, str(path))
+            for event in _events(connection, header, str(path), open_model):
+                damages += isinstance(event, DamageFound)
+                yield replace(event, damages=damages) if isinstance(event, BankVerified) else event
+    except BankDamaged as error:
+        yield DamageFound("file", f"it cannot be opened: {error.__cause__ or error.message}")
+        yield BankVerified(0, 0, damages + 1)
 
 
 def _events(

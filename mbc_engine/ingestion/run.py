@@ -5,7 +5,7 @@ import threading
 import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from functools import partial
 from itertools import accumulate, chain, islice, takewhile
@@ -150,7 +150,7 @@ def ingest_stream(
     most_recoded: int | None = None,
     stop: threading.Event | None = None,
 ) -> Iterator[Event]:
-    """As `ingest`, for plain text from a stream; its source is `stdin:` and the first digits of its digest."""
+    """As `ingest`, for a stream that is read as a file; its source is `stdin:` and the first digits of its digest."""
     bank.require(signature(model), model.code_shape)
     yield IngestStarted(1, 0)
     run, chunker = Run(model, bank, BATCH_CHUNKS, stop), model.chunker.leaving(bank.header.context_tokens)
@@ -479,7 +479,7 @@ def watch(
             may_be_deleted = any(
                 change == Change.deleted or Path(path).name in IGNORE_FILES for change, path in waiting
             )
-            find_deleted = partial(deleted_origins, bank, existing, walk) if prune and may_be_deleted else None
+            find_deleted = partial(deleted_origins, bank, paths, walk) if prune and may_be_deleted else None
             try:
                 if touched.files or touched.skipped or find_deleted:
                     added = (added or 0) + (
@@ -506,20 +506,46 @@ def _counted(events: Iterable[Event]) -> Generator[Event, None, int]:
 
 
 def _changes(paths: Sequence[Path], stop: threading.Event) -> Iterator[set[tuple["Change", str]]]:
-    """Sets of changes at the paths, as they happen; empty ones in between."""
+    """Sets of changes at the paths, as they happen; empty ones in between.
+
+    The system watches a folder, not its name, so one that is gone or replaced counts as changed, and all are watched anew.
+    """
+    from watchfiles import Change
     from watchfiles import watch as changes
 
     # A named file is watched through its folder, as saving often replaces the file.
-    folders = {path if path.is_dir() else path.absolute().parent for path in paths}
-    return changes(
-        *sorted(folders),
-        watch_filter=None,
-        stop_event=stop,
-        rust_timeout=_STOP_MILLISECONDS,
-        yield_on_timeout=True,
-        raise_interrupt=False,
-        ignore_permission_denied=True,
-    )
+    folders = sorted({path.absolute() if path.is_dir() else path.absolute().parent for path in paths})
+    renewed = set[tuple[Change, str]]()
+    while True:
+        watched = {folder: _identity(folder) for folder in folders}
+        with suppress(FileNotFoundError):  # one was removed just now
+            for changed in changes(
+                *(folder for folder in folders if watched[folder]),
+                watch_filter=None,
+                stop_event=stop,
+                rust_timeout=_STOP_MILLISECONDS,
+                yield_on_timeout=True,
+                raise_interrupt=False,
+                ignore_permission_denied=True,
+            ):
+                yield changed | renewed
+                # A new folder often gets the number of a removed one, whose removal is reported.
+                renewed = {
+                    gone
+                    for folder in folders
+                    if (gone := (Change.deleted, str(folder))) in changed or _identity(folder) != watched[folder]
+                }
+                if renewed:
+                    break
+            else:
+                return
+
+
+def _identity(folder: Path) -> tuple[int, int] | None:
+    with suppress(OSError):
+        status = folder.stat()
+        return status.st_dev, status.st_ino
+    return None
 
 
 def _touched(walk: WalkResult, changed: Iterable[Path]) -> WalkResult:

@@ -48,6 +48,7 @@ class _UntilItFails(io.RawIOBase):
     def __init__(self, read: Callable[[int], bytes], position: Callable[[], int]) -> None:
         self._read, self._position = read, position
         self.failure: str | None = None
+        self._has_ended = False  # a terminal would ask for more after each Ctrl-D
         # Bytes of the file and of the stream read before the last call, and after it.
         self.last_fill = ((0, 0), (0, 0))
 
@@ -66,10 +67,12 @@ class _UntilItFails(io.RawIOBase):
         return self.last_fill[1][1]
 
     def _next(self, most: int) -> bytes:
-        if self.failure:
+        if self.failure or self._has_ended:
             return b""
         try:
-            return self._read(most)
+            block = self._read(most)
+            self._has_ended = not block
+            return block
         except _DAMAGE as error:  # before OSError, of which BadGzipFile is one
             self.failure = f"is damaged: {described(error)}"
         except OSError as error:

@@ -1,6 +1,7 @@
 """Reads files and streams, even damaged ones, into documents, one by one."""
 
 import hashlib
+import io
 import os
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
@@ -18,6 +19,7 @@ from mbc_engine.text.decoding import (
     piece_name,
     require_at,
     storable,
+    stream_of,
     text_pieces,
     without_piece_number,
 )
@@ -34,9 +36,9 @@ from mbc_engine.text.document import (
     printable_path,
     reason,
 )
-from mbc_engine.text.formats import TEXT, Format
+from mbc_engine.text.formats import Format
 from mbc_engine.text.formats.rows import read_rows
-from mbc_engine.text.formats.sniff import identify
+from mbc_engine.text.formats.sniff import DIRECTORY_MARKS, identify
 
 # Of a file that is no text itself, in characters.
 _MOST_TEXT: Final = 1 << 28
@@ -119,18 +121,30 @@ def is_changed(path: Path, digest: str) -> bool:
 
 
 def read_stream(stream: BinaryIO, name: str = "stdin") -> Iterator[Document | Skipped]:
-    """The plain text in a stream, in pieces if it is long. Its source is `name:` and 12 digits of its first digest.
+    """The documents in a stream, as of a file of this name. Their source is `name:` and 12 digits of the first's digest.
 
     If the stream cannot be read to its end, the last item is a `Skipped`.
     """
     source = name
     try:
-        for item in _documents(_parts(ByteStream(stream.read), TEXT, name, None)):
+        for item in _documents(_read_stream(ByteStream(stream.read), name)):
             if source == name and isinstance(item, Document):
                 source = f"{name}:{item.digest[:12]}"
-            yield replace(item, source=source)
+            yield replace(item, source=source + item.source.removeprefix(name))
     except (OSError, UnreadableFile) as error:
         yield Skipped(source, reason(error))
+
+
+def _read_stream(stream: ByteStream, name: str) -> Iterator[Part | Skipped]:
+    beginning = stream.peek()
+    if beginning.startswith(DIRECTORY_MARKS) or not beginning:
+        beginning = stream.read_all(MOST_BINARY_BYTES)
+        stream.require_undamaged()
+        stream = stream_of(beginning)
+    format, compression = identify(io.BufferedReader(io.BytesIO(beginning)), name)
+    with open_bytes(stream, compression) as content:
+        yield from _parts(content, format, name, None)
+    stream.require_undamaged()
 
 
 def read_document(source: str, part: str = "") -> Document | None:

@@ -3,7 +3,7 @@
 import math
 import re
 import time
-from datetime import date
+from datetime import UTC, date, datetime
 from itertools import chain, product
 
 import numpy as np
@@ -87,9 +87,13 @@ def test_invalid_patterns_are_refused(name, pattern):
     [
         *(({"half_life": half_life}, r"^A half-life must be above 0\.") for half_life in (0.0, -3.0, math.nan)),
         ({"since": date(2024, 5, 2), "as_of": FIRST}, "is later than"),
+        ({"since": "2024-05-01"}, "^`since` is not a date: '2024-05-01'"),
+        ({"as_of": datetime(2024, 5, 1, tzinfo=UTC)}, "^`as_of` is not a date"),
+        ({"only": "*.md"}, r"^`only` takes several, not '\*\.md' alone"),
+        ({"exclude": "*.md"}, "^`exclude` takes several"),
     ],
 )
-def test_invalid_ages_are_refused(options, message):
+def test_invalid_options_are_refused(options, message):
     with pytest.raises(ConfigError, match=message) as refused:
         Selection(**options)
     assert refused.value.hint

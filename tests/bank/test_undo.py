@@ -102,3 +102,20 @@ def test_what_is_kept_for_an_undo_may_be_of_another_shape(made, bank, path):
     MemoryBank.create(path.with_name(f"{path.name}.removed"), made.signature, shape, made.dim).close()
     with pytest.raises(BankError, match=r"\.removed is damaged"):
         undo_removal(bank)
+
+
+def test_a_removal_that_fails_leaves_the_undo_before_it(made, bank, path, monkeypatch):
+    bank.put([made.item(f"/{name}", number) for number, name in enumerate("abc")])
+    remove_undoably(bank, [("/a", "")])
+
+    def refuse(*_given):
+        raise BankError("The disk is full.")
+
+    for name in ("put", "remove"):  # what is kept, and the bank itself
+        with monkeypatch.context() as patch, pytest.raises(BankError, match="full"):
+            patch.setattr(MemoryBank, name, refuse)
+            remove_undoably(bank, [("/b", "")])
+    assert {origin.source for origin in bank.origins()} == {"/b", "/c"}
+    assert undo_removal(bank) == (1, 1)
+    assert len(list(bank.origins())) == 3
+    assert {file.name for file in path.parent.iterdir()} <= {path.name, f"{path.name}-wal", f"{path.name}-shm"}

@@ -8,7 +8,7 @@ import pytest
 from mbc_engine.bank import BankHeader, text_codec
 from mbc_engine.bank.verification import verify
 from mbc_engine.errors import BankError
-from mbc_engine.events import BankVerified, Progressed
+from mbc_engine.events import BankVerified, DamageFound, Progressed
 
 
 @pytest.fixture
@@ -29,6 +29,14 @@ def test_a_sound_bank_is_counted(path):
         Progressed("verify blocks", 3, 3),
         BankVerified(8, 15, 0),
     ]
+
+
+def test_a_file_that_cannot_be_opened_is_damage_too(path):
+    with path.open("r+b") as file:
+        file.truncate(6000)
+    damage, verified = verify(path)
+    assert isinstance(damage, DamageFound)
+    assert (damage.where, verified) == ("file", BankVerified(0, 0, 1))
 
 
 DAMAGES = {

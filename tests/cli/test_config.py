@@ -107,6 +107,7 @@ def test_values_are_stored_with_their_types(mbc, config, home, arguments, stored
         (("questions", "1"), "ask.questions or calibrate.questions"),
         (("quiet", "true"), "No command has an option"),
         (("ask.beams", "0"), "Invalid value for '--beams'"),
+        (("bank", ""), "it has to be a path, not an empty string"),
         (("ask.sources", "1", "2"), "takes one value, not 2"),
         (("read", "backwards"), "There is no read mode 'backwards'"),
         (("model", "\x1b[31m"), "control characters"),

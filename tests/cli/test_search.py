@@ -18,6 +18,12 @@ def test_one_line_per_passage_in_a_pipe(mbc, memory):
     assert result.stdout.splitlines() == ["ada.txt:3:Ada moved to Aalen.", "b.txt#7:A␛ river."]
 
 
+def test_passages_of_several_banks_and_changed_files_in_a_pipe(mbc, memory):
+    memory.passages = (source("b.txt", None, passage=None, text_from=None, state="changed"),)
+    result = mbc("search", "ada", "--bank", "a.mbc", "--bank", "b.mbc")
+    assert (result.stdout, result.stderr) == ("memory.mbc:b.txt:\n", "b.txt: the file has changed since\n")
+
+
 def test_note_without_shared_words(mbc, memory):
     result = mbc("search", "zebra")
     assert result.stderr == "None of these contains a word of the query; they are the closest in meaning.\n"

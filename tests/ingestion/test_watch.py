@@ -3,6 +3,8 @@
 import shutil
 import threading
 
+import pytest
+
 from mbc_engine.events import IngestFinished
 from mbc_engine.ingestion.run import watch
 from tests.ingestion.conftest import sources
@@ -47,6 +49,30 @@ def test_replaced_file_is_followed(bank, model, tmp_path):
 
     followed([lambda: save("Second."), lambda: save("Third.")], model, bank, [path])
     assert [document.size for document in bank.documents()] == [len("Third.")]
+
+
+@pytest.mark.timeout(60)
+def test_folder_that_is_removed_or_replaced_is_followed(bank, model, folder):
+    def make(text):
+        folder.mkdir()
+        (folder / "new.txt").write_text(text)
+
+    def replace():
+        folder.rename(folder.with_name("old"))
+        make("Another.")
+
+    def remake():  # in one go, so that it may get the number that the system gave to the old one
+        shutil.rmtree(folder)
+        make("The last.")
+
+    def more():
+        (folder / "more.txt").write_text(f"{len(sources(bank))} more.")
+
+    steps = [lambda: shutil.rmtree(folder), lambda: make("New."), more, replace, more, remake, more]
+    seen = followed(steps, model, bank, [folder], prune=True)
+    changes = [(documents, removed) for documents, _, removed in seen]
+    assert changes == [(4, 0), (0, 4), (1, 0), (1, 0), (1, 1), (1, 0), (1, 1), (1, 0)]
+    assert sources(bank) == ["more.txt", "new.txt"]
 
 
 def test_ignore_file_changes(bank, model, folder):

@@ -42,6 +42,20 @@ def test_numbers_out_of_range(wrong):
         AskOptions(**wrong)
 
 
+@pytest.mark.parametrize("one", ["news", Path("news")])
+def test_one_where_several_are_meant(one):
+    memory = Memory("b.mbc")
+    for call in (memory.ask, memory.search, memory.remove, lambda one: list(memory.add(one))):
+        with pytest.raises(ConfigError, match="takes several, not 'news' alone"):
+            call(one)
+
+
+@pytest.mark.parametrize("top", [0, -3])
+def test_a_search_finds_at_least_one_passage(top):
+    with pytest.raises(ConfigError, match=f"--top {top}"):
+        Memory("b.mbc").search(["Who won?"], top=top)
+
+
 def test_source_states(tiny, remember, folder):
     memory = remember(tiny.model(), folder)
     (folder / "1.txt").unlink()

@@ -1,5 +1,6 @@
 """A Memory sees what others change in its banks, and keeps them open through errors but not through Ctrl-C."""
 
+import io
 from pathlib import Path
 
 import pytest
@@ -65,6 +66,18 @@ def test_only_an_interruption_closes_the_banks(model, write, tmp_path, monkeypat
             memory.ask([QUESTION])
         assert sources(memory) == ["Ada"]
     assert len(opened) == openings
+
+
+@pytest.mark.parametrize("kind", [str, Path])
+def test_relative_paths(model, tmp_path, monkeypatch, kind):
+    monkeypatch.chdir(tmp_path)
+    Path("ada.txt").write_text("Ada moved to Aalen.")
+    with Memory(kind("b.mbc"), model) as memory:
+        list(memory.add([kind("ada.txt")]))
+        list(memory.add(io.BytesIO(b"Bruno moved to Bonn.")))
+        with MemoryBank.open(Path("b.mbc"), read_only=True) as bank:
+            (streamed,) = (origin.source for origin in bank.origins() if origin.source.startswith("stdin:"))
+        assert [memory.remove([source]) for source in (kind("ada.txt"), streamed)] == [1, 1]
 
 
 def test_a_new_bank_that_stays_empty_is_deleted(model, tmp_path):

@@ -1,5 +1,6 @@
 """Reading files, compressed files and streams: text and Markdown, encodings, damage, dates, digests."""
 
+import errno
 import gzip
 import hashlib
 import io
@@ -8,11 +9,15 @@ import lzma
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
+from random import Random
+from unittest.mock import Mock
 
 import pytest
+from fuzz_samples import COMPRESSIONS, SAMPLES
 
-from mbc_engine.text import Document, Part, Skipped, read_document, read_file, read_stream, reread_file
+from mbc_engine.text import Document, Part, Skipped, read_document, read_file, read_stream, reader, reread_file
 from tests.archives import zipped
 
 
@@ -226,6 +231,37 @@ def test_stream():
     assert not stream.closed
     assert list(read_stream(io.BytesIO(b" \n"))) == [Skipped("stdin", "is empty")]
     assert list(read_stream(io.BytesIO(b"\0\1\2"))) == [Skipped("stdin", "looks binary")]
+
+
+@pytest.mark.parametrize("kind", SAMPLES)
+def test_stream_is_read_as_a_file_without_a_telling_name(read, kind):
+    def without_origin(item):
+        dated = {"date": None} if isinstance(item, Document) else {}  # a file's may be that of its last change
+        return replace(item, source=item.source.partition("#")[2], **dated)
+
+    data = SAMPLES[kind](Random(0))
+    for compress in (bytes, *COMPRESSIONS.values()):
+        items = list(read_stream(io.BytesIO(compress(data))))
+        assert [*map(without_origin, items)] == [*map(without_origin, read("file", compress(data)))]
+        digests = [f":{item.digest[:12]}" for item in items if isinstance(item, Document)]
+        assert {item.source.partition("#")[0] for item in items} == {"stdin" + "".join(digests[:1])}
+
+
+@pytest.mark.parametrize("start", [b"", b"PK\3\4", b"A text"])
+def test_stream_that_fails(start):
+    error = OSError(errno.EIO, "Input/output error")
+    *_, last = read_stream(Mock(read=Mock(side_effect=[start, error] if start else error)))
+    assert last.reason == "cannot be read: input/output error"
+
+
+def test_stream_that_ends_is_read_no_further():
+    (document,) = read_stream(Mock(read=Mock(side_effect=[b"typed", b"", b" after Ctrl-D"])))
+    assert document.text == "typed"
+
+
+def test_stream_is_limited_as_a_file(monkeypatch):
+    monkeypatch.setattr(reader, "MOST_BINARY_BYTES", 1 << 20)
+    assert list(read_stream(io.BytesIO(b"PK\3\4" + bytes(2 << 20)))) == [Skipped("stdin", "is larger than 1 MB")]
 
 
 def test_light_import():

@@ -204,7 +204,6 @@ class AskView(View):
         question = storable(event.text).strip()
         if not question:
             return
-        self._line.clear()
         history = question_history(self.options.bank)
         start_thread(partial(add_question, history, question), self.app.call_later)
         self._remember([question])

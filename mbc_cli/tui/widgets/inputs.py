@@ -94,16 +94,24 @@ class Keys(ModalScreen[None]):
 class QuestionLine(TextArea):
     """A field that grows with its text, which Enter submits."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "submit", show=False, priority=True)]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "submit", show=False)]
 
     @dataclass
     class Submitted(Message):
-        """What was typed."""
+        """What was typed; the line is empty again."""
 
         text: str
 
     def action_submit(self) -> None:
         self.post_message(self.Submitted(self.text))
+        self.clear()
+
+    async def _on_key(self, event: events.Key) -> None:
+        # The app would run a key's binding before the characters that wait here, or after those that follow.
+        active = None if event.is_printable else self.screen.active_bindings.get(event.key)
+        if active is not None and await self.app.run_action(active.binding.action, active.node):
+            event.stop()
+            event.prevent_default()
 
     async def _on_paste(self, event: events.Paste) -> None:
         event.text = "\n".join(map(sanitise, event.text.splitlines()))  # TextArea draws text as it is

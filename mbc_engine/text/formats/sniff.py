@@ -12,6 +12,8 @@ _HEAD_BYTES: Final = 4096
 _COMPRESSIONS: Final = ((b"\x1f\x8b\x08", ".gz"), (b"\xfd7zXZ\0", ".xz"))
 _ZIP: Final = (b"PK\3\4", b"PK\5\6")
 _OLE: Final = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+# How files begin whose directory says what they are, which may be at their end.
+DIRECTORY_MARKS: Final = (*_ZIP, _OLE)
 
 # What a file that cannot be read is, by its first bytes. Only files that are no text are compared.
 _KINDS: Final = {

@@ -31,7 +31,7 @@ class Other:
 
     def _reply(self, request):
         if request.url == f"{URL}/models":
-            return httpx.Response(200, json={"data": [{"id": "big"}]})
+            return httpx.Response(200, json={"data": [{"id": "big"}, {"id": NAME}]})
         assert request.url == f"{URL}/chat/completions"
         self.received.append(body := json.loads(request.content))
         reply = self._replies.pop(0) if len(self._replies) > 1 else self._replies[0]
@@ -102,6 +102,21 @@ async def test_streams_pass_through(serving):
     assert (chunks[-1]["id"], chunks[-1]["choices"], len(chunks[-1]["sources"])) == ("c1", [], 2)
 
 
+@pytest.mark.parametrize(
+    ("options", "message", "param"),
+    [
+        ({"foo": 1}, "mbc.foo: Extra inputs are not permitted.", "mbc.foo"),
+        ({"only": ["*.txt", "*a*a*a*b"]}, "mbc.only.1: a pattern may have", "mbc.only.1"),
+    ],
+)
+async def test_wrong_options_are_named(serving, options, message, param):
+    running = serving(upstream=Other("Yes.").upstream())
+    upstream, own = await converse(running, "Who?", mbc=options), await running.ask(mbc=options)
+    assert (upstream.status_code, upstream.json()) == (own.status_code, own.json())
+    error = upstream.json()["error"]
+    assert (error["message"].startswith(message), error["param"]) == (True, param)
+
+
 async def test_errors_pass_through(serving):
     response = await converse(serving(upstream=Other("slow down", status=429).upstream()), "Who?", stream=True)
     assert (response.status_code, response.json()) == (429, {"error": {"message": "slow down"}})
@@ -143,6 +158,31 @@ async def test_requests_that_are_no_json(serving):
         content = f'{{"model":"big","messages":[{{"role":"user","content":"Who?"}}],"seed":{text}}}'
         response = await running.client.post("/v1/chat/completions", content=content, headers=headers)
         assert response.status_code == status
+
+
+async def test_words_are_remembered_as_they_were_said(serving, real_memory):
+    question = "Is `<think>a</think>` right?\n\nSources:\n[1] Ola Nord, 1999."
+    other = Other("Yes [1], see `a[1]` [2][3].\n\nSources:\nNord.", "In Aalen [2, 3].")
+    running = serving(real_memory, upstream=other.upstream(remembers=True, lists_sources=True))
+    await running.add({"text": "Ada moved to Aalen."})
+    reply = (await converse(running, question)).json()["choices"][0]["message"]["content"]
+    assert "\n\nSources:\nNord.\n\nSources:\n[1] " in reply
+    await converse(running, question, reply, "Where is Ada?", stream=True)
+    said = f"User: {question}\n\nAssistant: Yes, see `a[1]`.\n\nSources:\nNord.\n\nUser: Where is Ada?"
+    texts = [running.documents.folder.read(id).text for id in running.documents.folder.ids()]
+    assert sorted(texts) == ["Ada moved to Aalen.", f"{said}\n\nAssistant: In Aalen."]
+
+
+@pytest.mark.parametrize("is_finished", [False, True])
+async def test_a_stream_that_is_cut_off(serving, real_memory, is_finished):
+    choice = {"delta": {"content": "As"}, "finish_reason": "stop" if is_finished else None}
+    content = f"data: {json.dumps({'choices': [choice]})}\n\n"
+    reply = httpx.Response(200, headers={"content-type": "text/event-stream"}, text=content)
+    upstream = Upstream(URL, remembers=True, transport=httpx.MockTransport(lambda _: reply))
+    running = serving(real_memory, upstream=upstream)
+    streamed = (await converse(running, "Who?", stream=True)).text
+    ended, failed = "data: [DONE]" in streamed, "upstream_unreachable" in streamed
+    assert (ended, failed, len(running.documents.folder.ids())) == (is_finished, not is_finished, is_finished)
 
 
 async def test_a_conversation_becomes_one_document(serving, real_memory):

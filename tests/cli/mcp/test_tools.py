@@ -56,6 +56,7 @@ async def test_tool_descriptions(serving, notes):
         assert tool.annotations.read_only_hint is (tool.name != "ingest")
         assert tool.annotations.open_world_hint is tool.annotations.destructive_hint is False
         assert tool.output_schema["type"] == "object"
+        assert tool.input_schema["additionalProperties"] is False
     for name, arguments in (
         ("ask", ["question", "sources", "min_confidence", *SELECTION]),
         ("search", ["query", "top", *SELECTION]),
@@ -69,9 +70,11 @@ async def test_tool_descriptions(serving, notes):
 @pytest.mark.parametrize(
     ("tool", "arguments", "message"),
     [
-        ("ask", {"question": " "}, "at least 1 character"),
-        ("ask", {"question": "Who?", "min_confidence": 2}, "less than or equal to 1"),
+        ("ask", {"question": " ", "top": 1}, "at least 1 character.\ntop: Extra inputs are not permitted."),
+        ("search", {"query": "Who?", "half-\x1blife": "1y"}, "half-␛life: Extra inputs are not permitted."),
+        ("ask", {"question": "Who?", "min_confidence": 2}, "min_confidence: Input should be less than or equal to 1."),
         ("ask", {"question": "Who?", "since": "soon"}, "since 'soon' is not a date"),
+        ("search", {"query": "Who?", "only": "*.md"}, "only: Input should be a valid list."),
         ("search", {"query": "Who?", "only": ["!"]}, "'!' cannot be used"),
         ("search", {"query": "Who?", "only": ["*a*a*a*b"]}, "at most 3 places"),
         ("search", {"query": "Who?", "top": 0}, "greater than or equal to 1"),
@@ -92,7 +95,9 @@ async def test_answer(serving, stub):
         result = await client.call_tool("ask", question)
         stub.reply = lambda question: answer(None, source(), confidence=None)
         without = (await client.call_tool("ask", {"question": "Where did Ada move?"})).structured_content
-    ((questions, options), _) = stub.batches
+        stub.reply = lambda question: answer(None, withheld=True)
+        withheld = (await client.call_tool("ask", {"question": "Where did Ada move?"})).structured_content
+    (questions, options), *_ = stub.batches
     assert questions == ["Wohin ist Ada gezogen?"]
     assert (options.sources, options.min_confidence, options.selection.only) == (2, 0.5, ("*.txt",))
     content = result.structured_content
@@ -100,6 +105,7 @@ async def test_answer(serving, stub):
     assert "not seem to be in English" in content.pop("note")
     assert content == {
         "answer": "Aalen",
+        "withheld": False,
         "tentative": False,
         "items": [],
         "confidence": 0.9322,
@@ -116,18 +122,19 @@ async def test_answer(serving, stub):
         ],
     }
     assert (without["answer"], without["confidence"], without["note"]) == (None, None, None)
+    assert (without["withheld"], withheld["withheld"]) == (False, True)
     assert len(without["sources"]) == 1
 
 
 async def test_a_search_quotes_whole_passages(serving, stub):
     lost = source(state="changed", text_from=None, sentence=None, passage=None)
-    stub.passages = (source(passage="It rained.\nAda moved to Aalen."), lost)
+    stub.passages = (source(passage="It rained.\n\n\tAda moved\x1b[2J to\rAalen."), lost)
     async with serving() as client:
         found = await client.call_tool("search", {"query": "Where is Aalen?", "top": 7, "since": "2024"})
     ((queries, options, top),) = stub.queries
     assert (queries, str(options.selection.since), top) == (["Where is Aalen?"], "2024-01-01", 7)
     passages = found.structured_content["passages"]
-    assert [passage["text"] for passage in passages] == ["It rained. Ada moved to Aalen.", None]
+    assert [passage["text"] for passage in passages] == ["It rained.\n\n\tAda moved␛[2J to Aalen.", None]
     assert [passage["words"] for passage in passages] == [["Aalen"], []]
 
 

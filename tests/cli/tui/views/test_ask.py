@@ -169,3 +169,16 @@ async def test_question_line(app, options, asked, until, screen):
         await pilot.press("enter")
         await until(lambda: asked == ["When?", "Where did Ada move?\nAnd␛ Bruno?"])
         await until(lambda: "  And␛ Bruno?" in screen(app))
+
+
+async def test_keys_take_effect_in_their_order_though_several_wait(app, asked, until):
+    """As after a paste, on a busy machine or over a slow connection."""
+    keys = {"\r": "enter", "\b": "backspace", "<": "left", "^": "up"}
+    async with app.run_test(size=SMALL) as pilot:
+        await ask(pilot, "Who?")
+        for character in "^<se\rWhy\b\be\rAnd":
+            app.post_message(events.Key(keys.get(character, character), None if character in keys else character))
+        app.post_message(events.Paste(" when?"))
+        app.post_message(events.Key("enter", "\r"))
+        await until(lambda: len(asked) == 4)
+        assert asked == ["Who?", "Whose?", "We", "And when?"]
