@@ -254,8 +254,8 @@ class MemoryBank(ReadableBank):
     def changing(self) -> Iterator[None]:
         """Inside, all changes form one transaction, rolled back on any error; what is read sees those made so far."""
         if self._is_changing:
-            yield
-            self._write_state()
+            with self._writing_state():
+                yield
             return
         if self._connection.in_transaction:
             raise RuntimeError("a bank cannot be changed inside its own snapshot")
@@ -264,10 +264,9 @@ class MemoryBank(ReadableBank):
                 with database.transaction(self._connection, "IMMEDIATE"):
                     self._refresh()
                     self._blocks.counts = self._blocks.state()[0]
-                    self._is_changing, before = True, (self._connection.total_changes, self._blocks.texts.state)
-                    yield
-                    if (self._connection.total_changes, self._blocks.texts.state) != before:
-                        self._write_state()
+                    self._is_changing = True
+                    with self._writing_state():
+                        yield
                 if self._ends_undo and self.path:
                     database.delete(database.removed_of(self.path))
             except BaseException:
@@ -370,8 +369,13 @@ class MemoryBank(ReadableBank):
     def close(self) -> None:
         self._connection.close()
 
-    def _write_state(self) -> None:
-        database.write_state(self._connection, self._blocks.counts, self._blocks.totals(), self._blocks.texts.state)
+    @contextmanager
+    def _writing_state(self) -> Iterator[None]:
+        """Write counts and totals if something is changed inside."""
+        before = self._connection.total_changes, self._blocks.texts.state
+        yield
+        if (self._connection.total_changes, texts := self._blocks.texts.state) != before:
+            database.write_state(self._connection, self._blocks.counts, self._blocks.totals(), texts)
 
     def _prepared(self, document: StoredDocument) -> StoredDocument:
         outline = document.outline if self.header.context_tokens else Outline()

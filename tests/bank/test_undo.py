@@ -111,7 +111,7 @@ def test_a_removal_that_fails_leaves_the_undo_before_it(made, bank, path, monkey
     def refuse(*_given):
         raise BankError("The disk is full.")
 
-    for name in ("put", "_write_state"):  # what is kept, and the bank itself
+    for name in ("put", "remove"):  # what is kept, and the bank itself
         with monkeypatch.context() as patch, pytest.raises(BankError, match="full"):
             patch.setattr(MemoryBank, name, refuse)
             remove_undoably(bank, [("/b", "")])
