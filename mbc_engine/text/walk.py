@@ -163,7 +163,7 @@ def find_files(
     follow_links: bool = True,
     stop: threading.Event | None = None,
 ) -> WalkResult:
-    """The readable files among `paths` and, for folders, below them, in sorted order.
+    """The readable files among `paths` and, for folders, below them, in sorted order, by their absolute paths.
 
     Hidden and ignored files and folders are left out unless named themselves. Symbolic links are followed; whatever is
     reached twice counts once. What cannot be entered or read is skipped with a reason. Setting `stop` ends the walk
@@ -205,6 +205,7 @@ def require_paths(paths: Sequence[Path], ignore: Sequence[str] = ()) -> None:
 
 
 def _named(path: Path, ignore: Sequence[str], is_choosy: bool = True, follow_links: bool = True) -> _Unvisited:
+    path = path.absolute()
     try:
         given = (_parse_ignore(os.fspath(path), ignore),) if ignore else ()
     except UnreadableFile as error:

@@ -231,6 +231,14 @@ def test_git_ignore_files(tmp_path, tree):
     assert left_out == [("a.log.txt", ".gitignore"), ("c.log.txt", ".gitignore"), ("only.txt", ".gitignore")]
 
 
+def test_paths_are_absolute(folder, monkeypatch):
+    (folder / "node_modules").mkdir()
+    monkeypatch.chdir(folder)
+    relative, absolute = find_files([Path()], ["a/"]), find_files([folder], ["a/"])
+    assert relative == absolute
+    assert [*relative.files, *relative.skipped, *relative.left_out]
+
+
 def test_git_ignore_files_above_a_folder_of_a_repository(tmp_path, monkeypatch):
     rules = {
         "repo/.git/info/exclude": "secret.txt",
@@ -240,9 +248,9 @@ def test_git_ignore_files_above_a_folder_of_a_repository(tmp_path, monkeypatch):
     names = ["repo/docs/a.txt", "repo/docs/secret.txt", "repo/docs/drafts/b.txt", "repo/build/c.txt"]
     write(tmp_path, rules | dict.fromkeys(names, ""))
     monkeypatch.chdir(tmp_path / "repo")
-    assert find_files([Path("docs")]).files == (Path("docs/a.txt"),)
-    assert find_files([Path("build")]).files == (Path("build/c.txt"),)  # named although ignored
-    assert find_files([Path()]).files == (Path("docs/a.txt"),)
+    assert find_files([Path("docs")]).files == (tmp_path / "repo/docs/a.txt",)
+    assert find_files([Path("build")]).files == (tmp_path / "repo/build/c.txt",)  # named although ignored
+    assert find_files([Path()]).files == (tmp_path / "repo/docs/a.txt",)
 
 
 def test_without_links_nothing_that_one_reaches_is_named(tmp_path, monkeypatch):
