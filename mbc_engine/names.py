@@ -1,6 +1,7 @@
 """Names that users give (models, runs, presets, read modes), and where they are found."""
 
 import re
+import shlex
 from importlib.resources import files
 from pathlib import Path, PurePath
 from typing import Final, NamedTuple
@@ -108,6 +109,12 @@ def find_model(name: str) -> Path:
     ):
         if is_model(folder):
             return folder
+    from mbc_engine.runs.training_runs import runs_in
+
+    if own_runs() / name in runs_in(own_runs()):
+        run = shlex.quote(name)
+        hint = f"`mbc runs show {run}` shows its progress; if it was interrupted, `mbc runs resume {run}` continues it."
+        raise ModelError(f"The run {name} has no model yet.", hint=hint)
     raise ModelError(
         f"There is no model {name!r}.",
         hint="Give `mini`, the name of a training run, or a folder; `mbc models pull` downloads shared models.",

@@ -168,7 +168,7 @@ def converse(memory: "Memory", options: AskOptions) -> None:
     was_interrupted = False
     while True:
         try:
-            line = storable(read_line(history).strip())
+            line = storable(read_line().strip())
         except EOFError:
             notes.print()
             return
@@ -187,6 +187,7 @@ def converse(memory: "Memory", options: AskOptions) -> None:
             if _COMMAND.fullmatch(word):
                 _run_command(word, memory, last)
             elif word:
+                add_question(history, line)
                 last = None  # an interrupted question has no sources
                 last = ask_and_show(memory, options, line, previous)
                 previous = following(last, previous)
@@ -264,21 +265,15 @@ def start_line_editor(history: Path, words: Sequence[str] = ()) -> None:
         readline.add_history(line)
 
 
-def read_line(history: Path) -> str:
+def read_line() -> str:
     """The next line; "" for one abandoned with Ctrl-C. Raises EOFError, or KeyboardInterrupt on an empty line."""
     if not sys.stdout.isatty():  # keep the prompt out of the piped answers
         notes.print(_PROMPT, end="")
         return input()
-    if readline is None:
-        return input(_PROMPT)
-    before = readline.get_current_history_length()
     try:
-        line = input(_PROMPT)
+        return input(_PROMPT)
     except KeyboardInterrupt:
-        if not readline.get_line_buffer():
+        if readline is None or not readline.get_line_buffer():
             raise
         notes.print()
         return ""
-    if readline.get_current_history_length() > before:  # not for an empty or repeated line
-        add_question(history, line)
-    return line

@@ -386,7 +386,7 @@ def print_report(report: "Report") -> None:
     told: set[str] = set()
     for cell in report.cells:
         print()
-        _print((sanitise(cell.title), "bold"), (f"  {len(cell.rows)} methods", "dim"))
+        _print((sanitise(cell.title), "bold"), (f"  {pluralise(len(cell.rows), 'method')}", "dim"))
         for table in tables_of(cell):
             if "second" not in table.columns:  # paired tests: the verdicts say what they show
                 _print_table(table, told)
@@ -404,7 +404,10 @@ def _print_table(table: "Table", told: set[str]) -> None:
         width = sum(2 + max(map(len, (title, *entries))) for title, entries in shown.items())
         if out.is_terminal and width > out.width:
             shown.pop(name, None)
-    print_table([*shown], list(zip(*shown.values(), strict=True)), right=[name for name in shown if name != "method"])
+    # print_table has no headings in a pipe, for commands that print one table; a report has several kinds.
+    headings = [] if out.is_terminal else [[*shown]]
+    rows = [*headings, *zip(*shown.values(), strict=True)]
+    print_table([*shown], rows, right=[name for name in shown if name != "method"])
     if table.note not in {"", *told} and ("lenient match*" in shown or not table.note.startswith("*")):
         told.add(table.note)
         _print((table.note, "dim"))

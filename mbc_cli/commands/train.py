@@ -177,7 +177,7 @@ def _train(
     if (end := view.end) is None:
         raise stopped(view, hint)
     if not as_json:
-        notes.print(f"Trained {end.step:,} steps in {format_duration(end.seconds)}. The model:")
+        notes.print(f"Trained {pluralise(end.step, 'step')} in {format_duration(end.seconds)}. The model:")
         out.print(sanitise(end.model))
         model = shlex.quote(sanitise(end.model))
         notes.print(f"Use it with: mbc ingest FOLDER --model {model} --bank my.mbc")
@@ -213,7 +213,7 @@ class TrainProgress(ProgressView):
                 counts = f"{pluralise(event.examples, 'question')} about {pluralise(event.documents, 'document')}"
                 trained = f"{event.trainable_parameters / 1e6:.3g} M trainable parameters"
                 before = f"continuing after step {event.step:,} of " if event.step else ""
-                self.line(f"{sanitise(self._run)}: {counts}, {trained}, {before}{event.total_steps:,} steps")
+                self.line(f"{sanitise(self._run)}: {counts}, {trained}, {before}{pluralise(event.total_steps, 'step')}")
             case events.TrainStep():
                 route = "" if event.route_accuracy is None else f" · source {event.route_accuracy:.0%}"
                 note = f"loss {event.loss:.3f}{route} · {event.examples_per_second:.0f} questions/s"

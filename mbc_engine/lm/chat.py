@@ -155,15 +155,19 @@ def server_of(name: str) -> Server | None:
 
 def server_url(typed: str) -> str:
     """The address of a server's API, up to and with /v1. Raises ConfigError if it is none, or has a key in it."""
+    address, example = None, "For example http://localhost:8080/v1"
     with suppress(ValueError):
         address = urlsplit(typed)
-        is_plain = not (address.username is not None or address.query or address.fragment)
-        if address.scheme in ("http", "https") and address.hostname and is_plain:
-            return typed.rstrip("/")
-    raise ConfigError(
-        "A server's address is given without a key or query.",
-        hint=f"For example http://localhost:8080/v1; a key belongs into {KEY_VARIABLE} or {KEY_FILE_VARIABLE}.",
-    )
+    if address is None or address.scheme not in ("http", "https") or not address.hostname:
+        raise ConfigError(
+            "A server's address begins with http:// or https:// and the name of its host.", hint=f"{example}."
+        )
+    if address.username is not None or address.query or address.fragment:
+        raise ConfigError(
+            "A server's address is given without a key or query.",
+            hint=f"{example}; a key belongs into {KEY_VARIABLE} or {KEY_FILE_VARIABLE}.",
+        )
+    return typed.rstrip("/")
 
 
 class ServedChat(ChatLM):

@@ -9,7 +9,7 @@ import pytest
 
 from mbc_cli.commands import ask as chat
 from mbc_cli.commands.ask import read_line, start_line_editor
-from mbc_cli.config import add_question, read_questions
+from mbc_cli.config import add_question, question_history, read_questions
 from mbc_engine.answer import AskOptions
 from mbc_engine.errors import DataError
 from tests.cli.stub_memory import answer, source
@@ -24,7 +24,7 @@ def talk(memory, monkeypatch, capsys):
     def talk(*lines):
         remaining = chain(lines, [EOFError()])
 
-        def read(history):
+        def read():
             line = next(remaining)
             if isinstance(line, BaseException):
                 raise line
@@ -61,6 +61,12 @@ def test_questions_are_answered_until_the_end(memory, talk):
     assert "\nBergen\n" in out
     assert err.startswith("team.mbc + mine.mbc: 2 documents, 2 chunks.\n")
     assert (rest, [questions for questions, _ in memory.batches]) == ([], [[QUESTION], ["Where is Bruno?"]])
+
+
+def test_only_questions_are_kept(memory, talk):
+    says(memory, "Aalen", "Bergen")
+    talk(QUESTION, "/sources", "", "/bogus", "Where is\nBruno?")
+    assert read_questions(question_history(memory.paths[0])) == [QUESTION, "Where is Bruno?"]
 
 
 def test_a_completed_follow_up_is_shown(memory, talk):
@@ -126,9 +132,11 @@ def typed(monkeypatch):
 
 def test_history_is_private_and_kept(typed, home):
     path = home / "new" / "history"
-    typed("a", "é")
+    typed("a")
     start_line_editor(path)
-    assert [read_line(path) for _ in range(2)] == ["a", "é"]
+    assert read_line() == "a"
+    for question in ("a", "é"):
+        add_question(path, question)
     assert path.read_text() == "a\né\n"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     readline.clear_history()

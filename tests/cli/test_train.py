@@ -18,7 +18,8 @@ def test_train_ingest_ask(mbc, preset, data, home, notes, tiny):
     """With another base LM than the preset's, which a setting does not override."""
     (home / "other").symlink_to(tiny.bases["llama"])
     base = ("--base", "other", "--set", "model.base=no-such-base")
-    result = mbc("train", "--preset", preset, "--data", data, "--run", "first", *base)
+    one_step = ("--set", "training.epochs=1", "--set", "training.batch_size=8")
+    result = mbc("train", "--preset", preset, "--data", data, "--run", "first", *base, *one_step)
     assert result.exit_code == 0
     run = home / "XDG_DATA_HOME" / "mbc" / "runs" / "first"
     assert f'base = "{home / "other"}"' in (run / "config.toml").read_text()
@@ -27,6 +28,7 @@ def test_train_ingest_ask(mbc, preset, data, home, notes, tiny):
     assert result.stdout == f"{run / 'model'}\n"
     assert f'mbc ask "..." --model {run / "model"}' in result.stderr
     assert "exact match" in result.stderr
+    assert " trainable parameters, 1 step\n" in result.stderr and "Trained 1 step in " in result.stderr
     assert mbc("ingest", notes, "--bank", "b.mbc", "--model", run).exit_code == 0
     assert mbc("ask", "Where did Ada move?", "--bank", "b.mbc", "--model", run).exit_code == 0
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mbc_engine.errors import ConfigError, ModelError
-from mbc_engine.lm.chat import Server, models_at, open_chat, server_of
+from mbc_engine.lm.chat import Server, models_at, open_chat, server_of, server_url
 
 
 class Scripted(ThreadingHTTPServer):
@@ -143,6 +143,16 @@ def test_names_of_servers(monkeypatch):
     assert server_of("https://api.example.org/v1/#gpt") == Server("https://api.example.org/v1", "gpt")
     with pytest.raises(ConfigError, match="without the name"):
         server_of("http://localhost:8080/v1")
-    for bad in ("http://user:key@localhost/v1#m", "http://localhost/v1?key=1#m", "http://#m"):
+    for bad in ("http://user:key@localhost/v1#m", "http://localhost/v1?key=1#m"):
         with pytest.raises(ConfigError, match="without a key"):
             server_of(bad)
+    for bad in (
+        "localhost:11434/v1",
+        "localhost",
+        "ftp://localhost/v1",
+        "http://",
+        "http://[localhost/v1",
+        "http://@/",
+    ):
+        with pytest.raises(ConfigError, match="begins with http"):
+            server_url(bad)

@@ -146,6 +146,11 @@ def test_find_model_by_name(saved, monkeypatch, tmp_path):
     shutil.copytree(saved, own)
     assert find_model("my-model") == own
     trained = tmp_path / "data" / "mbc" / "runs" / "my-run" / "model"
+    trained.parent.mkdir(parents=True)
+    (trained.parent / "events.jsonl").touch()
+    with pytest.raises(ModelError, match="The run my-run has no model yet") as refused:
+        find_model("my-run")
+    assert "mbc runs resume my-run" in refused.value.hint
     shutil.copytree(saved, trained)
     assert find_model("my-run") == trained
 
