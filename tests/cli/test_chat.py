@@ -56,7 +56,7 @@ def test_questions_are_answered_until_the_end(memory, talk):
     memory.paths = (Path("team.mbc"), Path("mine.mbc"))
     says(memory, answer("Aalen", source(), source("/b.txt")), "Bergen")
     out, err, rest = talk(QUESTION, "", "  Where is Bruno?  ")
-    assert out.startswith("Aalen\n82% confident (high), found in /notes/ada.txt\n")
+    assert out.startswith("Aalen\n82% confident (high), found in /notes/ada.txt, in memory.mbc\n")
     assert "1. /b.txt  in memory.mbc  " in out
     assert "\nBergen\n" in out
     assert err.startswith("team.mbc + mine.mbc: 2 documents, 2 chunks.\n")
