@@ -23,6 +23,9 @@ _FIX_HINT: Final = (
     f"Edit it (`mbc config path` prints its path), or ignore it this time: {PATH_VARIABLE}=/dev/null mbc …"
 )
 
+# Options that have no validators of their own: the commands parse them together.
+_PARSED_TOGETHER: Final = ("since", "as_of", "half_life", "only", "exclude")
+
 CommandPath = tuple[str, ...]
 # The options a key sets, each with its command's words.
 Options = list[tuple[CommandPath, TyperOption]]
@@ -153,6 +156,10 @@ def parse_value(key: str, options: Options, typed: list[str]) -> Any:
     given = _as_typed(typed, is_list=True, origin=key)
     context = typer.Context(TyperCommand(words[-1]), info_name=" ".join(("mbc", *words)))
     value = option.process_value(context, given if option.multiple else given[0])
+    if option.name in _PARSED_TOGETHER:
+        from mbc_cli.question_options import ask_options
+
+        ask_options(**{**dict.fromkeys(_PARSED_TOGETHER), option.name: value})
     stored: list[Any] = []
     for parsed, text in zip(value if option.multiple else [value], given, strict=True):
         if isinstance(parsed, Path) or (os.sep in text and os.path.exists(text)):

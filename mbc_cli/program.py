@@ -290,13 +290,16 @@ def _report_output_error(error: OSError) -> int:
 
 
 _NO_NUMBER: Final = re.compile(r"Input should be a valid (integer|number), .*")
+_BOUND: Final = re.compile(r"Input should be (greater|less) than or equal to (.+)")
 _NUMBERS: Final = {"integer": "a whole number, such as 5", "number": "a number, such as 0.5"}
+_BOUNDS: Final = {"greater": "least", "less": "most"}
 
 
 def _report_usage_error(error: typer.TyperException) -> int:
     """Report a usage error; returns the exit code. Typer has already shown the help of a bare group."""
     message = error.format_message().replace(": Value error, ", ": ")  # Typer adds this for a Literal
     message = _NO_NUMBER.sub(lambda match: f"it has to be {_NUMBERS[match[1]]}.", message)
+    message = _BOUND.sub(lambda match: f"it has to be at {_BOUNDS[match[1]]} {match[2]}.", message)
     if not message:
         return 0
     ctx, param = getattr(error, "ctx", None), getattr(error, "param", None)

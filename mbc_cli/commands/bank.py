@@ -278,7 +278,11 @@ def _names_of(bank: "MemoryBank", typed: str) -> list[tuple[str, str]]:
             if names := [(source, part) for part in bank.parts_of(source) if wanted in (None, part)]:
                 return names
     folder = _real(text).rstrip(os.sep) + os.sep
-    return [origin[:2] for origin in bank.origins() if text and origin.source.startswith(folder)]
+    if below := [origin[:2] for origin in bank.origins() if text and origin.source.startswith(folder)]:
+        return below
+    shown = sanitise(_real(text))  # as lists show a name with control characters
+    names = [origin[:2] for origin in bank.origins() if shown in (sanitise(origin.source), sanitise(origin.name))]
+    return names if len({source for source, _ in names}) == 1 else []
 
 
 def _real(typed: str) -> str:

@@ -136,7 +136,7 @@ def _memorise(
     if not view.is_complete:
         raise stopped(view, "Everything counted above is saved; run the same command again to continue.")
     if not watch:
-        view.require_documents(may_be_none=bool(how.get("prune")))
+        view.require_documents(may_be_none=bool(how.get("prune")), text_column=how.get("text_column"))
 
 
 def _check_option_conflicts(ctx: typer.Context) -> None:
@@ -172,21 +172,24 @@ def _require_files(
     from mbc_engine.bank.database import bytes_at
     from mbc_engine.ingestion.run import holds_below
 
-    def holds(path: Path) -> bool:
+    def holds(*places: Path) -> bool:
+        if not bytes_at(bank):
+            return False
         with mbc_engine.MemoryBank.open(bank, read_only=True) as memory:
-            return holds_below(memory, [path])
+            return holds_below(memory, places)
 
-    existing = [path for path in paths if os.path.lexists(path) or not (bytes_at(bank) and holds(path))]
+    prunable = "The bank still holds what was read from it; --prune removes that."
+    existing = [path for path in paths if os.path.lexists(path) or not holds(path)]
     if len(existing) < len(paths) and (watches or not prunes):
         gone = printable_path(next(path for path in paths if path not in existing))
-        hint = "The bank still holds what was read from it; --prune removes that."
-        raise DataError(f"{gone} does not exist.", hint=hint)
+        raise DataError(f"{gone} does not exist.", hint=prunable)
     require_paths(existing, ignore)
     for path in existing:
         if not os.access(path, os.R_OK):
             raise DataError(f"{path} cannot be read: permission denied.", hint="Check the path and its permissions.")
     if not (prunes or watches) and is_empty(paths, ignore, is_choosy=is_choosy):
-        raise DataError(f"No files to ingest in {', '.join(map(str, paths))}.", hint=READABLE)
+        hint = prunable if holds(*paths) else READABLE
+        raise DataError(f"No files to ingest in {', '.join(map(str, paths))}.", hint=hint)
 
 
 def _require_fitting_bank(path: Path, *, prune: bool, no_sources: bool, text: bool | None) -> None:

@@ -124,10 +124,12 @@ class IngestProgress(ProgressView):
         else:
             self._show_summary(self._finished)
 
-    def require_documents(self, *, may_be_none: bool = False) -> None:
+    def require_documents(self, *, may_be_none: bool = False, text_column: str | None = None) -> None:
         """Raises DataError if not a single document could be read, unless there may be none and none was skipped."""
         end = self._finished
         if not (end.documents or end.unchanged or end.removed or (may_be_none and not self._skipped)):
+            if text_column is not None:
+                raise DataError(f"No rows with a text in {text_column!r} were found.", hint="Check --text-column.")
             raise DataError("No readable files were found.", hint=READABLE)
 
     def show_skipped(self) -> None:

@@ -35,6 +35,7 @@ from mbc_engine.errors import BankError, DataError
 from mbc_engine.events import Event, Progressed
 from mbc_engine.text import Chunk
 from mbc_engine.text.context import LONGEST
+from mbc_engine.text.document import day_of
 
 # Documents of another bank, or chunks of an export, that are stored together.
 _BATCH = 10_000
@@ -203,6 +204,8 @@ def _document(record: Any, digest_bytes: int, head: BankHeader) -> StoredDocumen
         if not _are(str, names):
             raise TypeError("an origin is not text")
         "".join(names).encode()
+        if date not in (None, day_of(date)):
+            raise ValueError("a date is not a day as 2024-05-31")
     if bool(origins) != head.keeps_origins:
         raise ValueError("there are origins in all documents or in none")
     size = record["size"]

@@ -21,7 +21,7 @@ def text(data):
 def lines(made):
     """An export of two documents as objects: the head, a document each, the counts."""
     with made.bank(keeps_text=True) as bank:
-        bank.put([made.item("/a", 1), made.item("/b", 2, "7", "2024"), made.item("/c", 2)])
+        bank.put([made.item("/a", 1), made.item("/b", 2, "7", "2024-05-31"), made.item("/c", 2)])
         return [json.loads(line) for line in export(bank)]
 
 
@@ -97,7 +97,7 @@ INVALID = {
         [],
         [{"source": "/a"}],
         *([{"source": source, "part": "", "date": None}] for source in (1, "\ud800")),
-        [{"source": "/a", "part": "", "date": 2024}],
+        *([{"source": "/a", "part": "", "date": date}] for date in (2024, "foo", "2024-05", "2024-05-31T10:00")),
     ],
     (1, "chunks"): [0, 3, 2.0, 10**400],
     (1, "texts"): [

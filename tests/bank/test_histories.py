@@ -21,7 +21,7 @@ from mbc_engine.text import Chunk
 SOURCES = st.sampled_from([f"/{letter}" for letter in "abcdefgh"])
 NAMES = st.tuples(SOURCES, st.sampled_from(["", "", "1", "2"]))
 CONTENTS = st.integers(0, 15)
-READ = st.tuples(NAMES, CONTENTS, st.sampled_from([None, "2020", "2021"]))
+READ = st.tuples(NAMES, CONTENTS, st.sampled_from([None, "2020-05-31", "2021-05-31"]))
 ITEMS = st.lists(READ, min_size=1, max_size=6)
 STEPS = st.lists(
     st.one_of(

@@ -54,6 +54,8 @@ def test_the_help_of_a_group_has_the_first_paragraph_of_each_command():
         ("bank info --quiet --verbose", "Error: --quiet and --verbose contradict each other."),
         ("ask x --sources abc", "Error: Invalid value for '--sources': it has to be a whole number, such as 5.\n"),
         ("ask x --min-confidence 1.5", "Error: --min-confidence 1.5 is not between 0 and 1.\n  0.9 means 90%.\n"),
+        ("search x --top 0", "Error: Invalid value for '--top': it has to be at least 1.\n"),
+        ("serve --port 99999", "Error: Invalid value for '--port': it has to be at most 65535.\n"),
         ("ask x --min-confidence 150%", "Error: --min-confidence 1.5 is not between 0 and 1.\n  0.9 means 90%.\n"),
         (
             "ask x --min-confidence high",

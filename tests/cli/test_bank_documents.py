@@ -88,6 +88,17 @@ def test_an_unknown_name_is_an_error(mbc, bank, name):
     assert "mbc bank list" in result.stderr
 
 
+def test_a_name_is_taken_as_lists_show_it(mbc, show, make_bank, record, home):
+    names = "red\x1b[31m.txt", "a\tb.txt", "a\nb.txt"
+    path = make_bank("b.mbc", *(record(f"{home.resolve()}/{name}", name, "7") for name in names))
+    listed = [line.split("\t")[-1] for line in mbc("bank", "list", "--bank", path).stdout.splitlines()]
+    assert sorted(listed) == ["a b.txt#7", "a b.txt#7", "red␛[31m.txt#7"]
+    for shown in ("red␛[31m.txt#7", "red␛[31m.txt", f"{home}/red␛[31m.txt"):
+        assert [document["origins"][0]["source"] for document in show(shown, path)] == [f"{home.resolve()}/{names[0]}"]
+    assert mbc("bank", "remove", "a b.txt", "--bank", path).exit_code == 5  # which of both is unknown
+    assert mbc("bank", "remove", "red␛[31m.txt", "--bank", path).exit_code == 0
+
+
 def test_few_of_many_places_are_looked_at(mbc, show, make_bank, record, home, monkeypatch):
     monkeypatch.setattr("mbc_cli.render.bank._LOOKED_AT", 2)
     path = make_bank("b.mbc", *(record(f"{home}/{name}.txt", "Ada") for name in "abcd"))

@@ -108,6 +108,9 @@ def test_values_are_stored_with_their_types(mbc, config, home, arguments, stored
         (("quiet", "true"), "No command has an option"),
         (("ask.beams", "0"), "Invalid value for '--beams'"),
         (("bank", ""), "it has to be a path, not an empty string"),
+        (("ask.since", "foo"), "--since 'foo' is not a date."),
+        (("as-of", "2024-13"), "--as-of '2024-13' is not a date."),
+        (("search.half-life", "foo"), "--half-life 'foo' is not a period."),
         (("ask.sources", "1", "2"), "takes one value, not 2"),
         (("read", "backwards"), "There is no read mode 'backwards'"),
         (("model", "\x1b[31m"), "control characters"),
@@ -123,7 +126,7 @@ def test_invalid_keys_and_values_are_refused(mbc, config, arguments, said):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("a = [", "cannot be read"),
+        ("[ask]\nsources = = 1", "cannot be read: Invalid value (at line 2, column 11)."),
         ("[ask]\nbogus = 1", "the key ask.bogus"),
         ("[ask]\nsources = [1, 2]", "ask.sources takes one value"),
         ('model = "\\u001b[31m"', "control characters"),
@@ -138,6 +141,16 @@ def test_a_broken_config_is_an_error_with_a_hint(mbc, config, small_bank, text, 
     assert len(result.stderr.splitlines()) == 2
     assert mbc("bank", "info", "--help").exit_code == 0
     assert mbc("config", "path").stdout == f"{config}\n"
+
+
+@pytest.mark.parametrize("command", [("list",), ("get", "model"), ("set", "model", "mini"), ("unset", "model")])
+def test_a_config_that_is_no_toml_is_left_alone(mbc, config, command):
+    config.write_text("model = = 1")
+    result = mbc("config", *command)
+    assert (result.exit_code, result.stdout) == (2, "")
+    message, _ = result.stderr.splitlines()
+    assert message == f"Error: The config file {config} cannot be read: Invalid value (at line 1, column 9)."
+    assert config.read_text() == "model = = 1"
 
 
 def test_a_wrong_value_is_reported_with_the_file(mbc, config, small_bank):

@@ -155,8 +155,19 @@ def test_nothing_readable_is_an_error(run):
     result = run(documents=0, extra=[skipped], skipped=1)
     assert (result.exit_code, "file on disk" in result.stdout) == (3, False)
     assert "No readable files were found" in result.stderr
+    result = run("--text-column", "nope", documents=0, extra=[skipped], skipped=1)
+    assert result.stderr.endswith("Error: No rows with a text in 'nope' were found.\n  Check --text-column.\n")
     assert run("--prune", documents=0).exit_code == 0
     assert run("--prune", documents=0, extra=[skipped], skipped=1).exit_code == 3
+
+
+@pytest.mark.parametrize("name", ["emptied", "gone"])
+def test_the_way_out_of_a_folder_that_only_the_bank_holds(mbc, make_bank, record, home, name):
+    (home / "emptied").mkdir()
+    make_bank("memory.mbc", record(f"{home.resolve()}/{name}/a.txt", "Ada"))
+    result = mbc("ingest", name, "--bank", "memory.mbc")
+    assert (result.exit_code, result.stdout) == (3, "")
+    assert result.stderr.endswith("  The bank still holds what was read from it; --prune removes that.\n")
 
 
 def test_a_stop_keeps_what_was_committed(mbc, memory, notes, monkeypatch):
