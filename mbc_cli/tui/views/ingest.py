@@ -108,9 +108,11 @@ class IngestView(View):
             bar.update(total=ingest.recoded.chunks, progress=ingest.recoded.done)
         elif started is not None:
             bar.update(total=started.size, progress=ingest.size_done)
-        self.query_one(Facts).show(_ingest_facts(self.state))
+        # Until the ingest started here begins, which it may fail to, the log is of the one before.
+        is_earlier = self._child is not None and ingest.began == self._last_began
+        self.query_one(Facts).show([] if is_earlier else _ingest_facts(self.state))
         spark = self.query_one(Sparkline)
-        spark.display, spark.data = len(ingest.pace) > 1, list(ingest.pace)
+        spark.display, spark.data = len(ingest.pace) > 1 and not is_earlier, list(ingest.pace)
         self.query_one("#now").border_subtitle = "▁▅▇ chunks per second" if spark.display else ""
         names, width = self.query_one("#names", Static), self.query_one("#by").content_size.width
         newest = list(ingest.sources)[: -_MAX_NAMES - 1 : -1]

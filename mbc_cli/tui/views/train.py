@@ -102,14 +102,15 @@ class TrainView(View):
         self.query_one("#runs" if self.query_one("#side").display else "#plots").focus()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        run, other, runs = self.state.run, self.state.other, self.state.runs
+        run, other = self.state.run, self.state.other
+        has_more = any(listed.folder != self.state.run_folder for listed in self.state.runs)
         can = {
             "stop": run is not None and run.is_running,
             "resume": run is not None and self._state_of(run) in ("stopped", "interrupted"),
-            "compare": other is None and any(listed.folder != self.state.run_folder for listed in runs),
+            "compare": other is None and has_more,
             "compare_no_more": other is not None,
             "turn": self.query_one(RunPlots).max_scroll_y > 0,
-            "choose": bool(runs) and not self.query_one("#side").display,
+            "choose": has_more and not self.query_one("#side").display,
         }
         return can.get(action, True)
 

@@ -96,6 +96,19 @@ async def test_choose_and_ingest(app, options, home, make_bank, until, screen, s
     assert child.arguments == ["ingest", *arguments, "--no-watch", "--prune", "--", str(folder)]
 
 
+async def test_ingest_that_fails_to_begin(app, options, until, screen, started):
+    """The figures of the one before are not shown as its own."""
+    list(recorded(iter(ingested()), activity_log(options.bank)))
+    async with app.run_test(size=SMALL) as pilot:
+        await until(lambda: "2 ingested" in screen(app) and app.query_one(FolderTree).chosen)
+        assert app.query_one("#by").outer_size == app.query_one("#lists").size  # nothing was skipped
+        await pilot.press("i")
+        started[0].is_running = False
+        started[0].on_end("Error: No files to ingest in /notes.")
+        await until(lambda: "Failed. No files to ingest" in screen(app))
+        assert "2 ingested" not in screen(app)
+
+
 @pytest.mark.slow
 async def test_failed_ingest_then_watch(app, options, until, started):
     def run():

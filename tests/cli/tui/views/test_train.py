@@ -86,6 +86,14 @@ async def test_large_screen_shows_all_plots(app, options, until):
         assert title(app, "perplexity") == "Code perplexity  inf"
 
 
+async def test_runs_can_be_chosen_once_there_are_two(app, options, run, until):
+    async with app.run_test(size=SMALL):
+        await until(lambda: "one" in text_of(app, "#brief") and "New" in shown_keys(app))
+        assert not shown_keys(app) & {"Runs", "Compare"}
+        write(options.runs / "two", STARTED)
+        await until(lambda: shown_keys(app) >= {"Runs", "Compare"})
+
+
 async def test_live_run_on_a_small_screen(app, run, until, started):
     async with app.run_test(size=SMALL) as pilot:
         with work_lock(run / LOCK):
