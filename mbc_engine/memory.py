@@ -287,7 +287,7 @@ class Memory:
         codec: Literal["auto", "lm", "zstd"] = "zstd",
         **options: Any,
     ) -> "Iterator[Event]":
-        """Memorise files and folders, or a text from a stream; events and options are those of `mbc_engine.ingest`.
+        """Memorise files and folders, or what a stream holds; events and options are those of `mbc_engine.ingest`.
 
         With `watch`, changes to the files are memorised too, until `stop` is set, as in `mbc_engine.watch`.
         `keeps_origins` and `keeps_text` are for a new bank; None keeps text if the model reads it. With the codec `lm`,

@@ -99,7 +99,7 @@ def test_what_would_be_obeyed_is_noticed():
 
 
 @pytest.mark.parametrize("json", [[], ["--json"]], ids=["text", "json"])
-def test_banks(mbc, evil_bank, signed, record, json):
+def test_banks(mbc, make_bank, evil_bank, signed, record, json):
     digest = record("/b", EVIL).digest
     assert mbc("bank", "info", "--bank", signed, *json).exit_code == 0
     assert mbc("bank", "list", "--bank", evil_bank, *json).exit_code == 0
@@ -109,7 +109,10 @@ def test_banks(mbc, evil_bank, signed, record, json):
     assert mbc("bank", "merge", evil_bank, "--bank", f"{NAME}.mbc", *json).exit_code == 0
     assert mbc("bank", "export", "--bank", evil_bank, *json).exit_code == 0
     assert mbc("bank", "export", f"{NAME}.jsonl", "--bank", evil_bank, *json).exit_code == 0
-    assert mbc("bank", "import", f"{NAME}.jsonl", "--bank", f"{NAME}2.mbc", *json).exit_code == 0
+    assert mbc("bank", "import", f"{NAME}.jsonl", "--bank", f"{NAME}2.mbc", *json).exit_code == 3  # for its date
+    undated = make_bank("undated.mbc", record(f"/{NAME}", "Ada", EVIL))
+    assert mbc("bank", "export", f"{NAME}2.jsonl", "--bank", undated, *json).exit_code == 0
+    assert mbc("bank", "import", f"{NAME}2.jsonl", "--bank", f"{NAME}2.mbc", *json).exit_code == 0
     assert mbc("bank", "remove", f"/{NAME}", "--prove", "--bank", evil_bank, *json).exit_code == 0
     assert mbc("bank", "compact", "--bank", f"{NAME}.mbc", *json).exit_code == 0
 
