@@ -21,9 +21,13 @@ _QUANTITY: Final = re.compile(
     r"(?<![\w.,])(\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?)(?:[ -]?([^\W\d_]+|[%\u20ac$\u00a3]))?"
 )
 _DURATION: Final = re.compile(
-    r"\b(?:s|sec(?:ond)?s?|min(?:ute)?s?|h|hrs?|hours?|days?|weeks?|months?|years?|time|duration)\b", re.IGNORECASE
+    r"(?<!/)(?<!per )\b(?:s|sec(?:ond)?s?|min(?:ute)?s?|h|hrs?|hours?|days?|weeks?|months?|years?|time|duration)\b",
+    re.IGNORECASE,
 )
 _YEARS: Final = range(1001, 2100)
+# A year is said so, and what follows is not what it counts: not a population of 1500, nor 1500 sheep.
+_DATED: Final = re.compile(r"\b(?:in|since) $")
+_AFTER_YEAR: Final = ("and", "but", "is", "was", "has", "had", "it", "with", "by", "for", "to")
 _OF_YEARS: Final = (*OF_AGE, "later", "earlier")
 
 
@@ -116,8 +120,8 @@ def _quantity(sentence: str, stems: set[str], shared: set[str], comparative: str
     ]
     for number in _QUANTITY.finditer(sentence, next(iter(places), 0)):
         value = float(number[1].replace(",", ""))
-        is_dated = re.search(r"\b(?:in|since|of) $", sentence[: number.start()]) is not None
-        is_year = number[1].isdigit() and value in _YEARS and (is_dated or comparative in OF_AGE)
+        is_dated = _DATED.search(sentence[: number.start()]) and (number[2] or "and").lower() in _AFTER_YEAR
+        is_year = number[1].isdigit() and value in _YEARS and (bool(is_dated) or comparative in OF_AGE)
         if not is_year or comparative in _OF_YEARS:
             return _Quantity(value, "" if is_year else number[2] or "", is_year)
     return None
