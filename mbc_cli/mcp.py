@@ -289,7 +289,8 @@ class MemoryServer:
     async def ingest(
         self,
         paths: Annotated[
-            list[str], Field(min_length=1, description="Files and folders; relative paths are in an allowed folder.")
+            list[Annotated[str, Field(min_length=1)]],
+            Field(min_length=1, description="Files and folders; relative paths are in an allowed folder."),
         ],
         context: Context,
     ) -> Annotated[CallToolResult, IngestResult]:

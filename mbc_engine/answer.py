@@ -83,7 +83,7 @@ class Answer:
 
     Attributes:
         text: the answer; None if the model judges that it is not in this memory, or if it is withheld.
-        withheld: whether an answer was found, but is less likely than `min_confidence`.
+        withheld: whether an answer was found that would be shown, were it not less likely than `min_confidence`.
         tentative: whether `text` is given although the model is not sure of it.
         confidence: in the answer, withheld or not; None if the model is not calibrated, or not for this read mode, or if
             the answer is quoted because its passage has the words of the question, whatever the reader makes of it.

@@ -254,7 +254,7 @@ class Memory:
         """
         require_several(queries, "queries")
         if top < 1:
-            raise ConfigError(f"--top {top} is less than 1.", hint="Give a larger one.")
+            raise ConfigError(f"`top` is {top}, less than 1.", hint="Give a larger one.")
         options = replace(options or AskOptions(), **changes)
         if not queries:
             return []
@@ -298,6 +298,8 @@ class Memory:
         model wrote it.
         """
         require_several(documents, "documents")
+        if isinstance(documents, Sequence) and not all(map(os.fspath, documents)):
+            raise ConfigError("The path of a document is empty.", hint="The working folder is named `.`.")
         with self._writing(keeps_origins=keeps_origins, keeps_text=keeps_text) as bank:
             from mbc_engine.ingestion import run
             from mbc_engine.runs.ingests import recorded

@@ -33,8 +33,10 @@ _TASK: Final = (
 )
 _SOURCES: Final = "\n\nSources:\n"
 _LISTED: Final = re.compile(_SOURCES + r"(?:\[\d+\] .*(?:\n|\Z))+\Z")
-# Citations such as [1] or [2, 3], with the space before them; or code, where brackets mean something else.
-_CITATIONS: Final = re.compile(r"(```.*?```|`[^`]*`)| ?\[\d{1,2}(?:[,;] ?\d{1,2})*\]", re.DOTALL)
+# Citations of the passages of a prompt, such as [1] or [2, 3], with the space before them; or code, where brackets mean
+# something else, as after a word, before a link's address, and around larger numbers.
+_NUMBER: Final = rf"[1-{PASSAGES}]"
+_CITATIONS: Final = re.compile(rf"(```.*?```|`[^`]*`)|(?:(?<!\w)| )\[{_NUMBER}(?:, ?{_NUMBER})*\](?![\w(])", re.DOTALL)
 _MESSAGES: Final = TypeAdapter(list[Message])
 
 Search = Callable[[str, MemoryOptions, int], Awaitable[list[dict[str, Any]]]]

@@ -78,6 +78,10 @@ def connect(path: Path, *, read_only: bool = False, create: bool = False) -> sql
         return connection
 
 
+class ImmutableConnection(sqlite3.Connection):
+    """Sees no change of its file, which has to be opened again."""
+
+
 def _opened(path: Path, mode: str) -> sqlite3.Connection:
     return sqlite3.connect(
         f"{path.absolute().as_uri()}?mode={mode}",
@@ -85,6 +89,7 @@ def _opened(path: Path, mode: str) -> sqlite3.Connection:
         timeout=_BUSY_SECONDS,
         isolation_level=None,
         check_same_thread=False,
+        factory=ImmutableConnection if mode == _IMMUTABLE else sqlite3.Connection,
     )
 
 
@@ -176,10 +181,15 @@ def bytes_at(path: Path) -> int:
     return status.st_size if status else 0
 
 
-def identity(path: Path) -> tuple[int, int] | None:
-    """Device and inode of the file at a path, which change if it is replaced; None if there is none."""
+def identity(path: Path, connection: sqlite3.Connection | None = None) -> tuple[int, ...] | None:
+    """Device and inode of the file at a path, which change if it is replaced; None if there is none.
+
+    For a connection that sees no changes, also what changes with its content.
+    """
     status = _status(path)
-    return (status.st_dev, status.st_ino) if status else None
+    if status is None or not isinstance(connection, ImmutableConnection):
+        return (status.st_dev, status.st_ino) if status else None
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, bytes_at(wal_of(path))
 
 
 def wal_of(path: Path) -> Path:
@@ -195,6 +205,39 @@ def reencoding_of(path: Path) -> Path:
 def removed_of(path: Path) -> Path:
     """The bank beside a bank that keeps what was removed last, for an undo."""
     return path.with_name(f"{path.name}.removed")
+
+
+def _before_removal(path: Path) -> Path:
+    return path.with_name(f"{path.name}.removed.old")
+
+
+def undo_of_next(path: Path) -> Path:
+    """Where a removal writes what `removed_of` will be once it is committed."""
+    return path.with_name(f"{path.name}.removed.new")
+
+
+def end_undo(path: Path) -> None:
+    """Delete what removals from a bank keep for an undo, and what interrupted ones have left."""
+    for file in (removed_of(path), undo_of_next(path), _before_removal(path)):
+        delete(file)
+
+
+@contextmanager
+def ending_undo(path: Path) -> Iterator[None]:
+    """While a removal is committed, its undo takes the place of the last one's, which comes back on any error."""
+    kept, old = removed_of(path), _before_removal(path)
+    if kept.exists():
+        kept.replace(old)
+    try:
+        if undo_of_next(path).exists():
+            undo_of_next(path).replace(kept)
+        yield
+    except BaseException:
+        delete(kept)
+        if old.exists():
+            old.replace(kept)
+        raise
+    delete(old)
 
 
 def files_of(path: Path) -> list[Path]:

@@ -342,23 +342,20 @@ def remove_undoably(bank: MemoryBank, names: Collection[tuple[str, str]], digest
     """
     assert bank.path is not None, "a bank in memory has nothing beside it"
     sought, whole = set(names), _as_stored(digests, bank)
-    path, removed = database.removed_of(bank.path), list[StoredDocument]()
-    partial = path.with_name(f"{path.name}.new")
-    try:
-        with bank.changing():
-            for document in bank.lookup(sought, digests, with_texts=True):
-                gone = tuple(origin for origin in document.origins if document.digest in whole or origin[:2] in sought)
-                assert document.codes is not None
-                removed.append(replace(document, origins=gone, codes=document.codes.copy()))
-            if removed:
-                database.delete(partial)  # of an interrupted removal
-                with MemoryBank.open(partial, create=bank.header) as beside:
-                    beside.put(removed)
-                bank.remove(sought, digests)
+    path, removed = database.undo_of_next(bank.path), list[StoredDocument]()
+    with bank.changing():
+        for document in bank.lookup(sought, digests, with_texts=True):
+            gone = tuple(origin for origin in document.origins if document.digest in whole or origin[:2] in sought)
+            assert document.codes is not None
+            removed.append(replace(document, origins=gone, codes=document.codes.copy()))
         if removed:
-            partial.replace(path)
-    finally:
-        database.delete(partial)
+            bank.remove(sought, digests)  # also what an interrupted removal has left at `path`
+            try:
+                with MemoryBank.open(path, create=bank.header) as beside:
+                    beside.put(removed)
+            except BaseException:
+                database.delete(path)
+                raise
     bank.checkpoint()
     return _places(removed)
 
@@ -370,8 +367,7 @@ def undo_removal(bank: MemoryBank) -> tuple[int, int]:
     that have been ingested again since are left as they are. Raises BankError if nothing is kept, or the bank now keeps
     text, which the removed documents lack; ModelMismatch if it now belongs to another model.
     """
-    path = bank.path and database.removed_of(bank.path)
-    if path is None or not database.bytes_at(path):
+    if bank.path is None or not database.bytes_at(path := database.removed_of(bank.path)):
         raise BankError(
             f"No removal from {bank.name} can be undone.",
             hint="Only the last removal by `mbc bank remove` or the dashboard can be undone, once; ingest files again with "
@@ -395,7 +391,7 @@ def undo_removal(bank: MemoryBank) -> tuple[int, int]:
             restored = [document for document in removed if not bank.has_content(document.digest)]
         bank.put(restored)
     bank.checkpoint()
-    database.delete(path)
+    database.end_undo(bank.path)
     return _places(restored), _places(removed)
 
 

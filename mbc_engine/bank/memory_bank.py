@@ -64,7 +64,7 @@ class MemoryBank(ReadableBank):
         self._connection = connection
         with database.closed_on_error(connection), database.wrap_sqlite_errors(self.name):
             self.header = database.read_header(connection, self.name)
-            self._identity = database.identity(path) if path else None
+            self._identity = database.identity(path, connection) if path else None
             self._blocks = BlockTable(connection, self.header, self.name)
             self._parts = (self._blocks,)
             self._version: int | None = None
@@ -179,6 +179,8 @@ class MemoryBank(ReadableBank):
         with self.changing():
             removed = self._blocks.remove(names, set(self.header.shortened(digests)))
             self._ends_undo = True
+            if self.path:
+                database.delete(database.undo_of_next(self.path))  # left by an interrupted removal
         if self.path and (unfinished := database.reencoding_of(self.path)).is_file():
             with suppress(BankError), MemoryBank.open(unfinished) as bank:  # `remove_with_proof` sees if it stays
                 bank.remove(names, digests)
@@ -192,7 +194,7 @@ class MemoryBank(ReadableBank):
             self._connection.execute("VACUUM")
         self.checkpoint()
         if self.path:
-            database.delete(database.removed_of(self.path))
+            database.end_undo(self.path)
 
     def recode_texts(
         self, open_model: OpenTextModel, *, to_lm: bool, stop: threading.Event | None = None
@@ -261,14 +263,14 @@ class MemoryBank(ReadableBank):
             raise RuntimeError("a bank cannot be changed inside its own snapshot")
         with database.wrap_sqlite_errors(self.name):
             try:
-                with database.transaction(self._connection, "IMMEDIATE"):
+                with ExitStack() as committing, database.transaction(self._connection, "IMMEDIATE"):
                     self._refresh()
                     self._blocks.counts = self._blocks.state()[0]
                     self._is_changing = True
                     with self._writing_state():
                         yield
-                if self._ends_undo and self.path:
-                    database.delete(database.removed_of(self.path))
+                    if self._ends_undo and self.path:
+                        committing.enter_context(database.ending_undo(self.path))
             except BaseException:
                 self._blocks.forget()
                 raise
@@ -362,7 +364,7 @@ class MemoryBank(ReadableBank):
             return False
         with database.wrap_sqlite_errors(self.name):
             return (
-                database.identity(self.path) != self._identity
+                database.identity(self.path, self._connection) != self._identity
                 or database.read_header(self._connection, self.name) != self.header
             )
 

@@ -36,7 +36,7 @@ from mbc_engine.text.document import (
     printable_path,
     reason,
 )
-from mbc_engine.text.formats import Format
+from mbc_engine.text.formats import TEXT, Format
 from mbc_engine.text.formats.rows import read_rows
 from mbc_engine.text.formats.sniff import DIRECTORY_MARKS, identify
 
@@ -121,21 +121,25 @@ def is_changed(path: Path, digest: str) -> bool:
 
 
 def read_stream(stream: BinaryIO, name: str = "stdin") -> Iterator[Document | Skipped]:
-    """The documents in a stream, as of a file of this name. Their source is `name:` and 12 digits of the first's digest.
+    """The documents in a stream, as of a file of this name.
 
-    If the stream cannot be read to its end, the last item is a `Skipped`.
+    Their source is `name:` and 12 digits of a digest: a document's own, so that none takes the place of one of another
+    stream, or for the pieces of a long text that of the first. If the stream cannot be read to its end, the last item is
+    a `Skipped`.
     """
     source = name
     try:
-        for item in _documents(_read_stream(ByteStream(stream.read), name)):
-            if source == name and isinstance(item, Document):
-                source = f"{name}:{item.digest[:12]}"
-            yield replace(item, source=source + item.source.removeprefix(name))
+        for part, format in _read_stream(ByteStream(stream.read), name):
+            is_named = format is TEXT and source != name
+            for item in _documents([part]):
+                if not is_named and isinstance(item, Document):
+                    source, is_named = f"{name}:{item.digest[:12]}", True
+                yield replace(item, source=source + item.source.removeprefix(name))
     except (OSError, UnreadableFile) as error:
         yield Skipped(source, reason(error))
 
 
-def _read_stream(stream: ByteStream, name: str) -> Iterator[Part | Skipped]:
+def _read_stream(stream: ByteStream, name: str) -> Iterator[tuple[Part | Skipped, Format]]:
     beginning = stream.peek()
     if beginning.startswith(DIRECTORY_MARKS) or not beginning:
         beginning = stream.read_all(MOST_BINARY_BYTES)
@@ -143,7 +147,7 @@ def _read_stream(stream: ByteStream, name: str) -> Iterator[Part | Skipped]:
         stream = stream_of(beginning)
     format, compression = identify(io.BufferedReader(io.BytesIO(beginning)), name)
     with open_bytes(stream, compression) as content:
-        yield from _parts(content, format, name, None)
+        yield from ((part, format) for part in _parts(content, format, name, None))
     stream.require_undamaged()
 
 

@@ -119,3 +119,13 @@ def test_a_removal_that_fails_leaves_the_undo_before_it(made, bank, path, monkey
     assert undo_removal(bank) == (1, 1)
     assert len(list(bank.origins())) == 3
     assert {file.name for file in path.parent.iterdir()} <= {path.name, f"{path.name}-wal", f"{path.name}-shm"}
+
+
+def test_what_an_interrupted_removal_left_is_no_undo(made, bank, path):
+    bank.put([made.item(f"/{name}", number) for number, name in enumerate("abc")])
+    remove_undoably(bank, [("/a", "")])
+    database.removed_of(path).rename(database.undo_of_next(path))
+    bank.remove([("/b", "")])
+    with pytest.raises(BankError, match="can be undone"):
+        undo_removal(bank)
+    assert not [file.name for file in path.parent.iterdir() if "removed" in file.name]

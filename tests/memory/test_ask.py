@@ -50,9 +50,14 @@ def test_one_where_several_are_meant(one):
             call(one)
 
 
+def test_an_empty_path_is_not_the_working_folder():
+    with pytest.raises(ConfigError, match="is empty"):
+        list(Memory("b.mbc").add([""]))
+
+
 @pytest.mark.parametrize("top", [0, -3])
 def test_a_search_finds_at_least_one_passage(top):
-    with pytest.raises(ConfigError, match=f"--top {top}"):
+    with pytest.raises(ConfigError, match=f"`top` is {top}"):
         Memory("b.mbc").search(["Who won?"], top=top)
 
 

@@ -243,8 +243,20 @@ def test_stream_is_read_as_a_file_without_a_telling_name(read, kind):
     for compress in (bytes, *COMPRESSIONS.values()):
         items = list(read_stream(io.BytesIO(compress(data))))
         assert [*map(without_origin, items)] == [*map(without_origin, read("file", compress(data)))]
-        digests = [f":{item.digest[:12]}" for item in items if isinstance(item, Document)]
-        assert {item.source.partition("#")[0] for item in items} == {"stdin" + "".join(digests[:1])}
+        documents = [item for item in items if isinstance(item, Document)]
+        assert [item.source.partition("#")[0] for item in documents] == [
+            f"stdin:{item.digest[:12]}" for item in documents
+        ]
+
+
+def test_streams_that_begin_alike_do_not_replace_each_other():
+    def mails(*texts):
+        return b"".join(
+            f"From a@b.example Mon Jan  1 00:00:00 2024\nSubject: S\n\n{text}\n\n".encode() for text in texts
+        )
+
+    one, other = (list(read_stream(io.BytesIO(mails("Welcome.", text)))) for text in ("The crane.", "The ferry."))
+    assert [len(one), len(other), len({item.source for item in one + other})] == [2, 2, 3]
 
 
 @pytest.mark.parametrize("start", [b"", b"PK\3\4", b"A text"])

@@ -162,13 +162,13 @@ async def test_requests_that_are_no_json(serving):
 
 async def test_words_are_remembered_as_they_were_said(serving, real_memory):
     question = "Is `<think>a</think>` right?\n\nSources:\n[1] Ola Nord, 1999."
-    other = Other("Yes [1], see `a[1]` [2][3].\n\nSources:\nNord.", "In Aalen [2, 3].")
+    other = Other("Yes [1], see `a[1]` [2][3]. Of x[2] and [2, 30], see [1](b).\n\nSources:\nNord.", "In Aalen [2, 3].")
     running = serving(real_memory, upstream=other.upstream(remembers=True, lists_sources=True))
     await running.add({"text": "Ada moved to Aalen."})
     reply = (await converse(running, question)).json()["choices"][0]["message"]["content"]
     assert "\n\nSources:\nNord.\n\nSources:\n[1] " in reply
     await converse(running, question, reply, "Where is Ada?", stream=True)
-    said = f"User: {question}\n\nAssistant: Yes, see `a[1]`.\n\nSources:\nNord.\n\nUser: Where is Ada?"
+    said = f"User: {question}\n\nAssistant: Yes, see `a[1]`. Of x[2] and [2, 30], see [1](b).\n\nSources:\nNord.\n\nUser: Where is Ada?"
     texts = [running.documents.folder.read(id).text for id in running.documents.folder.ids()]
     assert sorted(texts) == ["Ada moved to Aalen.", f"{said}\n\nAssistant: In Aalen."]
 
