@@ -213,7 +213,7 @@ class ClientDocuments:
     def __init__(self, memory: "Memory", folder: DocumentFolder) -> None:
         self.memory, self.folder, self.bank = memory, folder, memory.paths[0]
         self._is_behind = True  # the bank may not match the folder
-        self._bank_file: tuple[int, int] | None = None
+        self._bank_file: tuple[int, ...] | None = None
 
     def sync(self) -> None:
         """Create the bank if needed, and bring it in line with the folder."""
