@@ -17,5 +17,5 @@ def test_damaged_files(tmp_path, rounds, name):
     max_files = rounds(full=2000, reduced=15)
     tally = fuzz.fuzz(target, 7, tmp_path, max_files=max_files)
     assert tally.findings == {}
-    assert tally.outcomes[READ]
+    assert tally.outcomes[READ] or name == "export"  # in which almost any damage is noticed
     assert tally.outcomes[READ] + tally.outcomes[REFUSED] == max_files
