@@ -142,6 +142,9 @@ def _says_more(words: Sequence[str], rest: Sequence[str], question: str) -> bool
     """
     is_placed = bool(rest) and _PLACED.match(rest[0]) is not None and not any(_VERB.fullmatch(word) for word in rest)
     said = [*words, *([] if is_placed else rest)]
-    plain = [word for word in said[:1] if not NEGATION.search(word)]  # a first word is capitalised, whatever it is
-    plain += [word for word in said[1:] if not NEGATION.search(word) and not re.match(r"[A-Z][a-z]|\d", word)]
+    plain = [
+        word
+        for at, word in enumerate(said)
+        if not NEGATION.search(word) and not (at and re.match(r"[A-Z][a-z]|\d", word))  # the first one may be any
+    ]
     return bool(missing(content_stems(" ".join((question, *plain))), question))
