@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from mbc_engine.answer import Answer, AskOptions, Confidence, Source
     from mbc_engine.bank import Banks, MemoryBank, Selection
     from mbc_engine.config import Config, load_preset
+    from mbc_engine.conversation import Conversation
     from mbc_engine.datasets.by_name import load_examples
     from mbc_engine.datasets.layout import QAExample
     from mbc_engine.errors import MBCError
@@ -32,6 +33,7 @@ _MODULES = {
     "answer": ("Answer", "AskOptions", "Confidence", "Source"),
     "bank": ("Banks", "MemoryBank", "Selection"),
     "config": ("Config", "load_preset"),
+    "conversation": ("Conversation",),
     "datasets.by_name": ("load_examples",),
     "datasets.layout": ("QAExample",),
     "errors": ("MBCError",),
@@ -56,6 +58,7 @@ __all__ = [
     "Banks",
     "Confidence",
     "Config",
+    "Conversation",
     "EmptyBank",
     "Event",
     "MBCError",

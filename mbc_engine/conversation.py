@@ -10,12 +10,15 @@ Several questions on one line are a conversation too, whose answers are joined.
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
-from mbc_engine.answer import Answer, AnswerItem
+from mbc_engine.answer import Answer, AnswerItem, AskOptions
 from mbc_engine.text.language import AUXILIARIES, QUESTION_WORDS, word_set
+
+if TYPE_CHECKING:
+    from mbc_engine.memory import Memory
 
 _BEING: Final = word_set("am are is was were be been has have had")
 _AUXILIARIES: Final = _BEING | AUXILIARIES
@@ -75,11 +78,36 @@ _END: Final = " ?!.…"
 Span = tuple[int, int]
 
 
-def completed(question: str, previous: Answer | None) -> str:
-    """The next question of a conversation as a standalone one; `previous` is the answer to the one before."""
-    if previous is None:
-        return question
-    return rewritten(question, previous.asked or previous.question, previous.extracted or previous.text)
+class Conversation:
+    """Questions to a memory, of which each may follow up on the one before."""
+
+    def __init__(self, memory: "Memory") -> None:
+        self.memory = memory
+        self._previous: Answer | None = None
+
+    def completed(self, question: str) -> str:
+        """The next question as a standalone one."""
+        if self._previous is None:
+            return question
+        before = self._previous
+        return rewritten(question, before.asked or before.question, before.extracted or before.text)
+
+    def ask(
+        self,
+        question: str,
+        options: AskOptions | None = None,
+        *,
+        on_token: Callable[[str], None] | None = None,
+        **changes: Any,
+    ) -> Answer:
+        """Answer the next question, `completed`; arguments and errors are those of `Memory.ask`."""
+        if self._previous is not None and self._previous.text is not None:
+            changes = {"earlier": ((self._previous.question, self._previous.text),)} | changes
+        (answer,) = self.memory.ask([self.completed(question)], options, on_token=on_token, **changes)
+        answer = answer.with_question(question)
+        if not is_small_talk(question):
+            self._previous = answer
+        return answer
 
 
 # What asks nothing, and what to say to it.
@@ -108,16 +136,6 @@ def is_small_talk(line: str) -> bool:
     return reply_to(line) is not None or line in _SMALL_TALK.values()
 
 
-def following(answer: Answer, previous: Answer | None) -> Answer | None:
-    """The answer that the next question may follow up on."""
-    return previous if is_small_talk(answer.question) else answer
-
-
-def turn_of(answer: Answer | None) -> tuple[tuple[str, str], ...]:
-    """The question and answer before the next question, as `AskOptions.earlier` has them."""
-    return () if answer is None or answer.text is None else ((answer.question, answer.text),)
-
-
 def rewritten(question: str, before: str, answer: str | None) -> str:
     """The question as a standalone one, given the complete question `before` it and its answer, if there was one."""
     text = question.strip()
@@ -135,7 +153,7 @@ def rewritten(question: str, before: str, answer: str | None) -> str:
         return f"{_resolved(words, references, previous, is_fragment=about is not None)}?"
     if about or _is_fragment(words, is_joined=joined is not None):
         return f"{_completed(words, previous)}?"
-    if joined and not _names(words):
+    if joined and not _names(words) and not _is_alike(words, previous.words):
         return f"{_with_content(words, previous)}?"
     return question
 
@@ -396,6 +414,13 @@ def _is_fragment(words: Sequence[str], *, is_joined: bool) -> bool:
         return len(bare) <= _FEW and (is_joined or bare[0] in _PREPOSITIONS)
     content = [word for word in bare[asking[0] + 1 :] if word not in _OTHERS | _PREPOSITIONS]
     return len(content) <= int(bare[asking[0]] in ("how", "which", "what", "whose"))
+
+
+def _is_alike(words: Sequence[str], before: Sequence[str]) -> bool:
+    """Whether a question asks of something else what the one before asked: who built the ferry; who built the church."""
+    verbs = {_normalised(word) for word in words if _is_verb(word)}
+    rest = set(map(_normalised, words)) - verbs - _FUNCTION
+    return bool(rest and verbs.intersection(map(_normalised, before)))
 
 
 def _resolved(words: Sequence[str], references: Sequence[int], previous: _PreviousTurn, *, is_fragment: bool) -> str:

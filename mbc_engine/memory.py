@@ -22,7 +22,7 @@ from mbc_engine.bank import (
     Selection,
     deleting_if_unused,
 )
-from mbc_engine.conversation import completed, joined, questions_in, reply_to
+from mbc_engine.conversation import Conversation, joined, questions_in, reply_to
 from mbc_engine.errors import ConfigError, MBCError, NothingToRead, ShardLost, require_several
 from mbc_engine.machine import return_free_memory
 from mbc_engine.names import is_on_cluster
@@ -220,7 +220,8 @@ class Memory:
             return {}
         for question in questions:
             if len(parts := questions_in(question)) > 1:
-                apart[question] = self._answer_each(question, parts, options)
+                conversation = Conversation(self)
+                apart[question] = joined(question, [conversation.ask(part, options) for part in parts])
             elif reply := reply_to(question):
                 _, totals, sizes = self.info()
                 none = dict.fromkeys(("search", "answer", "sources"), 0.0)
@@ -228,13 +229,6 @@ class Memory:
                     question, reply, None, (), none, totals, sizes, missing_banks=self.missing_banks
                 )
         return apart
-
-    def _answer_each(self, line: str, questions: Sequence[str], options: AskOptions) -> Answer:
-        answers: list[Answer] = []
-        for question in questions:
-            (answer,) = self.ask([completed(question, answers[-1] if answers else None)], options)
-            answers.append(answer.with_question(question))
-        return joined(line, answers)
 
     @_of_those_left
     def search(

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from mbc_engine.answer import Confidence
-from mbc_engine.conversation import joined, questions_in, reply_to, rewritten
+from mbc_engine.answer import AskOptions, Confidence
+from mbc_engine.conversation import Conversation, joined, questions_in, reply_to, rewritten
 from tests.cli import stub_memory
 
 DIALOGUES = [
@@ -95,6 +95,9 @@ def test_standalone_questions_are_left_alone(question):
         ("and of bo?", "what is ada's phone number", "12", "what is phone number of bo?"),
         ("and last year?", "how much is the rent of flat a", "775", "how much is the rent of flat a last year?"),
         ("and for flat b?", "how much is the rent of flat a", "775", "how much is the rent of flat b?"),
+        ("and who built the ferry?", "Who built the church?", "Ada", "and who built the ferry?"),
+        ("and who paid?", "Who built the church?", "Ada", "who paid, built church?"),
+        ("and who won?", "Who won the race?", "Ada", "who won, won race?"),
         ("Who lived there then?", "Where did Ada live?", "Bergen", "Who lived in Bergen then?"),
     ],
 )
@@ -149,6 +152,20 @@ def test_small_talk_is_no_question(line, reply):
 @pytest.mark.parametrize("line", ["hello world", "ok corral", "thanks to whom did they win?", "good beer"])
 def test_what_may_be_a_question(line):
     assert reply_to(line) is None
+
+
+def test_questions_of_a_conversation_follow_up_on_the_one_before():
+    memory = stub_memory.StubMemory(Path("a.mbc"))
+    conversation = Conversation(memory)
+    lines = ["Where did Ada move?", "When did she leave?", "Thanks", "And why?"]
+    answers = [conversation.ask(line, AskOptions(sources=1), with_codes=True) for line in lines]
+    standalone = ["Where did Ada move?", "When did Ada leave?", "Thanks", "why did Ada leave?"]
+    assert [questions for questions, _ in memory.batches] == [[each] for each in standalone]
+    said = [(), ((lines[0], "Aalen"),), *[((lines[1], "Aalen"),)] * 2]
+    assert [options for _, options in memory.batches] == [
+        AskOptions(sources=1, with_codes=True, earlier=earlier) for earlier in said
+    ]
+    assert [(each.question, each.asked) for each in answers][1:3] == [(lines[1], standalone[1]), ("Thanks", None)]
 
 
 def test_answers_that_are_joined_keep_what_is_said_of_each():

@@ -13,8 +13,8 @@ from mbc_engine import events
 
 # Programs import these.
 NAMES = {
-    *("Answer", "AskOptions", "Banks", "Confidence", "Config", "EmptyBank", "Event", "MBC", "MBCError", "Memory"),
-    *("MemoryBank", "MemoryMethod", "QAExample", "RetrieveAndRead", "RetrieverReader", "Selection", "Source"),
+    *("Answer", "AskOptions", "Banks", "Confidence", "Config", "Conversation", "EmptyBank", "Event", "MBC", "MBCError"),
+    *("Memory", "MemoryBank", "MemoryMethod", "QAExample", "RetrieveAndRead", "RetrieverReader", "Selection", "Source"),
     "__version__",
     *("calibrate", "evaluate", "ingest", "ingest_stream", "load_examples", "load_model", "load_preset", "open_bank"),
     *("reencode", "run_to_completion", "train", "watch"),

@@ -19,7 +19,7 @@ from mbc_cli.render.progress import ProgressView
 from mbc_cli.render.terminal import errors, notes, out, print_json, print_json_lines
 from mbc_cli.text import display_path, format_duration, pluralise, sanitise
 from mbc_engine.answer import Answer, AskOptions
-from mbc_engine.conversation import completed, following, turn_of
+from mbc_engine.conversation import Conversation
 from mbc_engine.errors import ConfigError, MBCError
 from mbc_engine.text.decoding import storable
 
@@ -103,7 +103,7 @@ def ask(
             (answer,) = memory.ask([storable(question)], options)
             print_json(answer_json(answer, memory.paths, memory.loading))
         else:
-            answer = ask_and_show(memory, options, storable(question))
+            answer = ask_and_show(Conversation(memory), storable(question), options)
             notes.print(timing_summary(answer, memory.loading), style="dim")
             if opens and answer.sources:
                 open_file(Path(answer.sources[0].path), answer.sources[0].line)
@@ -163,8 +163,8 @@ def converse(memory: "Memory", options: AskOptions) -> None:
     notes.print("Type a question; /help shows the commands, Ctrl-D quits.")
     history = question_history(memory.paths[0])
     start_line_editor(history, tuple(_COMMANDS))
+    conversation = Conversation(memory)
     last: Answer | None = None
-    previous: Answer | None = None
     was_interrupted = False
     while True:
         try:
@@ -189,8 +189,7 @@ def converse(memory: "Memory", options: AskOptions) -> None:
             elif word:
                 add_question(history, line)
                 last = None  # an interrupted question has no sources
-                last = ask_and_show(memory, options, line, previous)
-                previous = following(last, previous)
+                last = ask_and_show(conversation, line, options)
                 notes.print(timing_summary(last), style="dim")
                 out.print()
         except MBCError as error:
@@ -199,11 +198,10 @@ def converse(memory: "Memory", options: AskOptions) -> None:
             notes.print("Stopped.", style="dim")
 
 
-def ask_and_show(memory: "Memory", options: AskOptions, question: str, previous: Answer | None = None) -> Answer:
-    """Answer one question, perhaps a follow-up to the previous one, and print the answer, on a terminal as it comes."""
-    is_begun = False
-    standalone = completed(question, previous)
-    if standalone != question:
+def ask_and_show(conversation: Conversation, question: str, options: AskOptions) -> Answer:
+    """Answer the next question, and print the answer, on a terminal as it comes."""
+    is_begun, memory = False, conversation.memory
+    if (standalone := conversation.completed(question)) != question:
         out.print(asked_line(standalone))
 
     def show(piece: str) -> None:
@@ -213,7 +211,7 @@ def ask_and_show(memory: "Memory", options: AskOptions, question: str, previous:
 
     try:
         is_streamed = out.is_terminal and memory.can_stream(options)
-        (answer,) = memory.ask([standalone], options, on_token=show if is_streamed else None, earlier=turn_of(previous))
+        answer = conversation.ask(question, options, on_token=show if is_streamed else None)
     except KeyboardInterrupt:
         if not is_begun and out.is_terminal:  # the terminal has echoed ^C
             out.print()
@@ -221,7 +219,6 @@ def ask_and_show(memory: "Memory", options: AskOptions, question: str, previous:
     finally:
         if is_begun:
             out.print()
-    answer = answer.with_question(question)
     show_answer(answer, with_bank=len(memory.paths) > 1, is_streamed=is_begun)
     return answer
 

@@ -32,7 +32,7 @@ from mbc_engine.atomic_write import atomic_write, make_private_folder
 from mbc_engine.bank import CodeShape, CodeUse, MemoryBank, StoredDocument, code_uses, find_documents
 from mbc_engine.bank.exchange import remove_undoably, undo_removal
 from mbc_engine.bank.text_codec import joined_text
-from mbc_engine.conversation import completed, following, turn_of
+from mbc_engine.conversation import Conversation
 from mbc_engine.errors import MBCError, ModelError
 from mbc_engine.machine import Throttle
 from mbc_engine.runs.event_log import EventFollower, LogUpdate
@@ -206,10 +206,10 @@ class AnswerWorker:
         self._cancelled: set[int] = set()
         self._is_ready = False
         self._read_modes: Sequence[str] = ()  # of the model, if it can read in several
-        self._previous: Answer | None = None
         self._memory = open_memory(
             [options.bank], options.model, options.device, llm=options.llm, on_decoding=self._decoding
         )
+        self._conversation = Conversation(self._memory)
         self._service = Service(self._memory, on_unload=self._unloaded)
 
     def load(self) -> None:
@@ -253,12 +253,8 @@ class AnswerWorker:
         try:
             self._open()
             on_token("")
-            standalone = completed(question, self._previous)
-            turn = turn_of(self._previous)
-            (answer,) = self._memory.ask([standalone], options, on_token=on_token, with_codes=True, earlier=turn)
+            answer = self._conversation.ask(question, options, on_token=on_token, with_codes=True)
             on_token("")
-            answer = answer.with_question(question)
-            self._previous = following(answer, self._previous)
         except MBCError as error:
             answer = error
         except CancelledError:
