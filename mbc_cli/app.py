@@ -108,7 +108,7 @@ _add(
     banks,
     "Change",
     remove="bank.remove: Remove documents from a bank; if one is not found, none are removed. Does not delete files.",
-    undo="bank.undo: Restore what `mbc bank remove` or the dashboard removed last, except for what has been ingested again since.",
+    undo="bank.undo: Restore what `mbc bank remove`, --prune or the dashboard removed last, except for what has been ingested again since.",
     merge="bank.merge: Copy other banks' documents into --bank, creating it if needed; on any error, none are copied.",
     compact="bank.compact: Free the disk space that removed documents left behind. What the bank holds does not change.",
 )

@@ -204,7 +204,7 @@ def remove(
 
 
 def undo(*, bank: BankOption, json: JsonOption = False) -> None:
-    """Restore what `mbc bank remove` or the dashboard removed last, except for what has been ingested again since.
+    """Restore what `mbc bank remove`, --prune or the dashboard removed last, except for what has been ingested again since.
 
     What `mbc bank remove --prove` removed cannot be restored. A pattern added by --ignore stays in .mbcignore.
 

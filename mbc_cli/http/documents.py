@@ -288,10 +288,15 @@ class ClientDocuments:
         files = [self.folder.file(id) for id in ids]
         existing = [file for file in files if file.exists()] if ids else [self.folder.path]
         skipped: dict[str, str] = {}
-        for event in self.memory.add(existing, prune=not ids, is_choosy=False) if existing else ():
+        for event in self.memory.add(existing, is_choosy=False) if existing else ():
             if isinstance(event, FileSkipped):
                 skipped[Path(event.source).name[:ID_LENGTH]] = event.reason
-        if gone := [str(file) for file in files if file not in existing]:
+        gone = [str(file) for file in files if file not in existing]
+        if not ids:  # not by pruning, which keeps what it removes for an undo
+            with self._open_bank() as bank:
+                stored = {origin.source for origin in bank.origins() if self.folder.has(origin.source)}
+            gone = sorted(source for source in stored if not Path(source).exists())
+        if gone:
             self.memory.remove(gone)
         self._is_behind, self._bank_file = bool(skipped), identity(self.bank)
         return skipped

@@ -185,6 +185,8 @@ class IngestProgress(ProgressView):
             out.print(Text(f"{end.gone:,} ingested {are} gone{names}; --prune removes {them}", "yellow"))
         if end.removed_sources:
             out.print(Text(f"  removed: {_listed(end.removed_sources)}"))
+        if end.pruned:
+            out.print("`mbc bank undo` restores what --prune has removed.")
         done = [pluralise(end.documents, "document"), pluralise(end.chunks, "chunk")]
         rest = {"unchanged": end.unchanged, "removed": end.removed, "skipped": end.skipped}
         done += [f"{count:,} {what}" for what, count in rest.items() if count]

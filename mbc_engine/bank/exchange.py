@@ -37,7 +37,7 @@ from mbc_engine.text import Chunk
 from mbc_engine.text.context import LONGEST
 from mbc_engine.text.document import day_of
 
-# Documents of another bank, or chunks of an export, that are stored together.
+# Documents of another bank, removed ones, or chunks of an export, that are stored together.
 _BATCH = 10_000
 # Chunks decoded together, rounded up to whole documents.
 _DECODE_BATCH: Final = 16
@@ -342,22 +342,31 @@ def remove_undoably(bank: MemoryBank, names: Collection[tuple[str, str]], digest
     """
     assert bank.path is not None, "a bank in memory has nothing beside it"
     sought, whole = set(names), _as_stored(digests, bank)
-    path, removed = database.undo_of_next(bank.path), list[StoredDocument]()
+    path = database.undo_of_next(bank.path)
+
+    def gone(document: StoredDocument) -> StoredDocument:
+        is_whole = document.digest in whole
+        return replace(document, origins=tuple(at for at in document.origins if is_whole or at[:2] in sought))
+
     with bank.changing():
-        for document in bank.lookup(sought, digests, with_texts=True):
-            gone = tuple(origin for origin in document.origins if document.digest in whole or origin[:2] in sought)
-            assert document.codes is not None
-            removed.append(replace(document, origins=gone, codes=document.codes.copy()))
-        if removed:
-            bank.remove(sought, digests)  # also what an interrupted removal has left at `path`
-            try:
-                with MemoryBank.open(path, create=bank.header) as beside:
-                    beside.put(removed)
-            except BaseException:
+        database.delete(path)  # left by an interrupted removal
+        try:
+            with MemoryBank.open(path, create=bank.header) as beside, beside.changing():
+                beside.put([gone(document) for document in bank.lookup((), digests, with_texts=True)])
+                ordered = sorted(sought)
+                for start in range(0, len(ordered), _BATCH):
+                    some = ordered[start : start + _BATCH]
+                    beside.put([gone(document) for document in bank.lookup(some, with_texts=True)])
+                totals = beside.totals()
+            if totals.documents:
+                bank.remove(sought, digests, is_undoable=True)
+            else:
                 database.delete(path)
-                raise
+        except BaseException:
+            database.delete(path)
+            raise
     bank.checkpoint()
-    return _places(removed)
+    return totals.origins if bank.header.keeps_origins else totals.documents
 
 
 def undo_removal(bank: MemoryBank) -> tuple[int, int]:
@@ -370,8 +379,8 @@ def undo_removal(bank: MemoryBank) -> tuple[int, int]:
     if bank.path is None or not database.bytes_at(path := database.removed_of(bank.path)):
         raise BankError(
             f"No removal from {bank.name} can be undone.",
-            hint="Only the last removal by `mbc bank remove` or the dashboard can be undone, once; ingest files again with "
-            "`mbc ingest`.",
+            hint="Only the last removal by `mbc bank remove`, --prune or the dashboard can be undone, once; ingest files again "
+            "with `mbc ingest`.",
         )
     with MemoryBank.open(path, read_only=True) as beside:
         beside.require(beside.header.signature, bank.header.shape)

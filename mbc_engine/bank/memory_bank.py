@@ -168,18 +168,18 @@ class MemoryBank(ReadableBank):
         with self.changing():
             return self._blocks.put(prepared)
 
-    def remove(self, names: Collection[Name], digests: Collection[str] = ()) -> int:
+    def remove(self, names: Collection[Name], digests: Collection[str] = (), *, is_undoable: bool = False) -> int:
         """Remove origins, by source and part, documents left without any, and documents by digest; returns how many.
 
         They are also removed from a re-encoding of the bank that is not finished. What earlier removals kept for an undo
-        is deleted.
+        is deleted, and replaced if this one `is_undoable`: see `exchange.remove_undoably`.
         """
         if not names and not digests:
             return 0
         with self.changing():
             removed = self._blocks.remove(names, set(self.header.shortened(digests)))
             self._ends_undo = True
-            if self.path:
+            if self.path and not is_undoable:
                 database.delete(database.undo_of_next(self.path))  # left by an interrupted removal
         if self.path and (unfinished := database.reencoding_of(self.path)).is_file():
             with suppress(BankError), MemoryBank.open(unfinished) as bank:  # `remove_with_proof` sees if it stays

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 
 from mbc_engine.bank import MemoryBank, OpenTextModel, StoredDocument, origin_name
+from mbc_engine.bank.exchange import remove_undoably
 from mbc_engine.errors import BankBusy, BankError, DataError, ModelError
 from mbc_engine.events import (
     ContentLost,
@@ -90,8 +91,9 @@ def ingest(
         ignore: patterns as in .gitignore, relative to each named folder.
         is_choosy: leave out what `find_files` leaves out by itself.
         follow_links: if false, only files whose real paths are given or found are read, by this process.
-        prune: at the end, remove what the bank has from the named folders that the walk did not find. A named file or
-            folder may be gone, if the bank has something from it.
+        prune: at the end, remove what the bank has from the named folders that the walk did not find, so that
+            `bank.exchange.undo_removal` can put it back. A named file or folder may be gone, if the bank has something
+            from it.
         find_deleted: called at the end, returns more origins to remove, by source and part.
         workers: processes that read files ahead; a script needs `if __name__ == "__main__":` for them.
         text_column: the column or field that a row must have a text in to be memorised.
@@ -134,7 +136,7 @@ def ingest(
         yield FilesLeftOut(reason, len(left_out), tuple(left_out[:_NAMED_SOURCES]))
     yield from run.memorise(items)
     if find_deleted and run.is_complete:
-        run.remove(find_deleted())
+        run.prune(find_deleted())
     elif run.is_complete and not isinstance(paths, WalkResult):
         deleted = {source for source, _ in deleted_origins(bank, paths, walk)}
         run.gone = sorted(source for source in deleted if not os.path.lexists(source))
@@ -189,6 +191,7 @@ class Run:
         self._began = self._committed = self._reported = time.monotonic()
         self._encoding_seconds = self._size = 0.0
         self._documents = self._chunks = self._unchanged = self._removed = self._skipped = self._chunks_encoded = 0
+        self._pruned = 0
         self._sources: deque[str] = deque(maxlen=_REPORTED_SOURCES)  # since the last report
         self._files_read, self._being_read, self._current = 0, dict[Path, None](), ""
         self._not_english = 0
@@ -238,11 +241,17 @@ class Run:
             if self.is_complete:
                 yield self._progress()
 
-    def remove(self, origins: Collection[tuple[str, str]]) -> None:
+    def prune(self, origins: Collection[tuple[str, str]]) -> None:
+        """Remove origins whose files are gone, so that it can be undone."""
         if origins:
-            self._removed += self._bank.remove(origins)
-            for source, part in sorted(origins):
-                self._name("removed", origin_name(source, part))
+            remove = partial(remove_undoably, self._bank) if self._bank.path else self._bank.remove
+            self._pruned = remove(origins)
+            self._count_removed(self._pruned, origins)
+
+    def _count_removed(self, removed: int, origins: Collection[tuple[str, str]]) -> None:
+        self._removed += removed
+        for source, part in sorted(origins):
+            self._name("removed", origin_name(source, part))
 
     def finish(self, open_model: OpenTextModel | None, most_recoded: int | None) -> Iterator[Event]:
         """Recode the texts if everything is memorised, and yield `IngestFinished`."""
@@ -275,6 +284,7 @@ class Run:
             codebook_bytes=sizes.codebook,
             file_bytes=sizes.file,
             not_english=self._not_english,
+            pruned=self._pruned,
             gone=len(self.gone),
             gone_sources=tuple(self.gone[:_NAMED_SOURCES]) if self._bank.header.keeps_origins else (),
             **{f"{kind}_sources": tuple(names) for kind, names in self._named.items()},
@@ -364,7 +374,7 @@ class Run:
             absent = self._bank.put([StoredDocument.of(item.document, item.codes, item.chunks) for item in ready])
             self._waiting += [replace(ready[index], size=0) for index in absent]
             if is_last and not absent:  # so that content that has only moved always has an origin
-                self.remove(self._lost)
+                self._count_removed(self._bank.remove(self._lost), self._lost)
                 self._lost = set()
         self._documents += len(ready) - len(absent)
         for item in ready:

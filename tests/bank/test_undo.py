@@ -108,7 +108,7 @@ def test_a_removal_that_fails_leaves_the_undo_before_it(made, bank, path, monkey
     bank.put([made.item(f"/{name}", number) for number, name in enumerate("abc")])
     remove_undoably(bank, [("/a", "")])
 
-    def refuse(*_given):
+    def refuse(*_given, **_options):
         raise BankError("The disk is full.")
 
     for name in ("put", "remove"):  # what is kept, and the bank itself

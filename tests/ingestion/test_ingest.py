@@ -19,6 +19,7 @@ import pytest
 import torch
 
 from mbc_engine import ingest, open_bank
+from mbc_engine.bank.exchange import undo_removal
 from mbc_engine.errors import DataError, ModelMismatch
 from mbc_engine.events import ContentLost, DocumentsIngested, FilesLeftOut, IngestStarted
 from mbc_engine.ingestion.reading import ChunkedDocument, FileRead, Workers, read_all
@@ -87,7 +88,9 @@ def test_gone_files_are_told_and_pruned(model, bank, folder):
     with pytest.raises(DataError, match="does not exist"):
         list(ingest(model, bank, [folder]))
     last = last_of(ingest(model, bank, [folder], prune=True))
-    assert (last.removed, last.bank_documents, last.gone) == (3, 0, 0)
+    assert (last.removed, last.pruned, last.bank_documents, last.gone) == (3, 3, 0, 0)
+    assert undo_removal(bank) == (3, 3)
+    assert sources(bank) == ["0.txt", "2.txt", "3.txt"]
 
 
 def test_losses_are_told_once(model, bank, folder, monkeypatch, tmp_path):

@@ -169,6 +169,14 @@ async def test_removed_and_unknown_documents_are_not_found(running, home):
     assert names() == ["../../b"]
 
 
+async def test_a_document_whose_file_is_gone_is_removed_for_good(running, home):
+    id = (await running.add({"text": "Ada moved."})).json()["id"]
+    running.documents.folder.file(id).unlink()
+    running.documents.sync()
+    assert names() == []
+    assert not list(home.glob("*.removed*"))
+
+
 async def test_ingested_documents_are_read_only(serving, real_memory, tiny_model, home):
     (home / "notes").mkdir()
     (home / "notes" / "ada.txt").write_text("Ada moved to Aalen. Secret.")
