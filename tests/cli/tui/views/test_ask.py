@@ -123,12 +123,16 @@ async def test_questions_are_answered_in_order_until_stopped(app, says, until, s
 async def test_question_once_there_is_a_bank_of_the_model(app, bank, make_bank, record, says, until, screen):
     says(("Aalen",))
     away = bank.rename(bank.with_name("away.mbc"))
+
+    def is_without_bank():
+        return "ten made-up stories" in screen(app) and app.query_one("#turns").has_focus
+
     async with app.run_test(size=(100, 30)) as pilot:
-        await until(lambda: "ten made-up stories" in screen(app) and app.query_one("#turns").has_focus)
+        await until(is_without_bank)
         make_bank("other.mbc", record("/a.txt", "a")).rename(bank)
         await until(lambda: "mbc bank reencode" in screen(app) and app.query_one("#question").has_focus)
         bank.unlink()
-        await until(lambda: "ten made-up stories" in screen(app))
+        await until(is_without_bank)
         away.rename(bank)
         await until(lambda: app.query_one("#question").has_focus)
         await ask(pilot, QUESTION)
