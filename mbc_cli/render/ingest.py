@@ -11,7 +11,7 @@ from rich.text import Text
 
 from mbc_cli.render.bank import content_summary, size_facts
 from mbc_cli.render.progress import ProgressView
-from mbc_cli.render.terminal import is_on, out, print_facts, print_json, print_json_lines
+from mbc_cli.render.terminal import is_on, notes, out, print_facts, print_json, print_json_lines
 from mbc_cli.text import display_path, format_duration, format_size, pluralise, sanitise
 from mbc_engine import events
 from mbc_engine.errors import DataError
@@ -185,8 +185,6 @@ class IngestProgress(ProgressView):
             out.print(Text(f"{end.gone:,} ingested {are} gone{names}; --prune removes {them}", "yellow"))
         if end.removed_sources:
             out.print(Text(f"  removed: {_listed(end.removed_sources)}"))
-        if end.pruned:
-            out.print("`mbc bank undo` restores what --prune has removed.")
         done = [pluralise(end.documents, "document"), pluralise(end.chunks, "chunk")]
         rest = {"unchanged": end.unchanged, "removed": end.removed, "skipped": end.skipped}
         done += [f"{count:,} {what}" for what, count in rest.items() if count]
@@ -195,6 +193,8 @@ class IngestProgress(ProgressView):
             totals, sizes = _holdings(end)
             line += f" {display_path(self._bank)} holds {content_summary(totals)}, {format_size(sizes.file)}."
         out.print(line)
+        if end.pruned:
+            notes.print("`mbc bank undo` restores what --prune has removed.")
         if is_on("verbose"):
             self._show_sizes(end)
 

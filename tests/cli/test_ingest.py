@@ -73,7 +73,7 @@ def test_skipped_and_left_out_files(run):
         "2 ingested files are gone: /x.md, /y.md; --prune removes them",
         "  removed: /old.txt",
     ]
-    assert "\n`mbc bank undo` restores what" in run(pruned=1, **named).stdout
+    assert "`mbc bank undo` restores what" in run(pruned=1).stderr
     assert run("--verbose", extra=lost).stdout.count("  not kept: ") == 6
 
 
