@@ -11,11 +11,13 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
+from itertools import chain
 from typing import Final, Literal
 
 from mbc_engine.bank.words import stems_of
 from mbc_engine.config import AnswerConfidence, Feature
 from mbc_engine.metrics import compare
+from mbc_engine.mini.kinds.passages import table_rows
 from mbc_engine.mini.span_reader import Span
 from mbc_engine.mini.words import POSSESSIVE
 from mbc_engine.sources import content_stems, sentence_around
@@ -92,6 +94,8 @@ def features(
     is_plain = _CAPITALISED.search(question) is None
     names = asked & _names_in(question, passages if is_plain else [passage])
     names |= _owners(with_owners) if is_plain else set()
+    labels = _labels(passages) if table_rows(sentence) else set()
+    names |= asked & labels
     numbers = stems_of(" ".join(_NUMBER.findall(question)))
     absent = {
         stem
@@ -106,7 +110,8 @@ def features(
     attributes = {
         stem for match in _ATTRIBUTE.finditer(with_owners) for stem in stems_of(match[1] or match[2] or match[3])
     }
-    misplaced = _misplaced(question, passage, sentence.replace(quoted, "", 1), (absent - lacking) & names, names)
+    elsewhere = (absent - lacking) & names
+    misplaced = _misplaced(question, passage, sentence.replace(quoted, "", 1), elsewhere, names) | elsewhere & labels
     suspects: dict[Feature, set[str]] = {
         "overlooked": lacking & (names | numbers),
         "misplaced": set() if attributes & there & _RELATIVES else misplaced,  # Leif's sister, and his sister Dagny
@@ -131,6 +136,7 @@ _NAMES: Final = re.compile(r"\b[A-Z][\w-]*(?: [A-Z][\w-]*)*")
 _NUMBER: Final = re.compile(r"[^\W\d_]+\d\w*|\d[\d.,:]*\d|\d")  # F31, 1,240, 7
 _LOWER: Final = re.compile(r"\b[a-z][\w-]*")
 _OWNER: Final = re.compile(r"\b(\w+)['\u2019]s? \w")
+_WORD: Final = re.compile(r"[^\W\d_]{2}")
 _HARDLY: Final = 0.1
 _YEAR: Final = re.compile(r"\D*[12]\d{3}\D*")
 # What is asked for of or for somebody or something: the rent of the boathouse, Leif's sister; not the kind of thing itself.
@@ -189,6 +195,13 @@ def _names_in(question: str, passages: Sequence[str]) -> set[str]:
 def _owners(question: str) -> set[str]:
     """The stems of those whose something a question without capital letters asks for: gavin's phone number."""
     return content_stems(" ".join(_OWNER.findall(question)))
+
+
+def _labels(passages: Sequence[str]) -> set[str]:
+    """The stems of what the rows of tables are about, by their first cells with words."""
+    rows = chain.from_iterable(map(table_rows, passages))
+    cells = (next((value for _, value in row if _WORD.search(value)), "") for row in rows)
+    return stems_of(" ".join(cells))
 
 
 def _misplaced(question: str, passage: str, sentence: str, elsewhere: set[str], names: set[str]) -> set[str]:

@@ -151,6 +151,29 @@ def test_names_without_capitals(question, shares, suspected):
     assert any(values[sign] for sign in ("overlooked", "misplaced")) == suspected
 
 
+@pytest.mark.parametrize("are_together", [True, False])
+@pytest.mark.parametrize(
+    ("question", "is_suspected"),
+    [
+        ("What is the unit price of the vega hinge?", False),
+        ("what is the unit price of the vega washer", True),  # another row has that word
+        ("what does the vega hinge for the washer cost", True),
+        ("what is the price of the vega hinge in the list", False),
+        ("what is the stock price of the vega hinge", False),  # not what a row is about
+    ],
+)
+def test_a_row_is_about_what_its_first_cell_names(question, is_suspected, are_together):
+    rows = [
+        "Item: Vega hinge; Unit price: 48.70; Bin: P-61",
+        "Item: Alta washer; Unit price: 72.00; Bin: E-5; Stock: 12",
+    ]
+    passages = ["\n".join(rows), "A list."] if are_together else rows
+    start = rows[0].index("48.70")
+    found = Span("48.70", 0, start, start + 5, 3.0, 0.0, (("48.70", 0.0),))
+    values = features(question, passages, "", [found, None], [0.7, 0.3], 0)
+    assert any(values[sign] for sign in ("overlooked", "misplaced")) == is_suspected
+
+
 def test_a_near_miss_shares_the_other_words():
     found = Span("Bergen", 0, 23, 29, 3.0, 0.0, (("Bergen", 0.0),))
     near, far = (
