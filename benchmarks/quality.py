@@ -16,7 +16,6 @@ parts wikinews and removed, and is written without the latter if it is missing.
 - wikinews: 130 questions as a person would type them, over 43 articles; 30 have no answer there. Wrong answers are
   listed in `wikinews-wrong.json` for inspection.
 - removed: 300 questions as they are, and without the paragraph that answers them.
-- missing: the same without the sentences that answer them.
 - writing: answers written by a chat LM (`--llm`), compared with the extracted ones; only if named. The first 30 are in
   `writing.txt` for inspection.
 """
@@ -287,13 +286,6 @@ def removed(setup: Setup) -> Row:
     return {"documents": len(setup.squad.texts), "there": there, "gone": gone}
 
 
-def missing(setup: Setup) -> Row:
-    texts, asked = setup.squad.texts, about_paragraphs(setup)
-    cut = {str(one.source): without_answer(texts[str(one.source)], one.golds) for one in asked}
-    memory = setup.remember("cut", texts | cut)
-    return {"rows": ask(memory, asked, "missing: without the sentences", with_withheld=False)}
-
-
 def without_answer(text: str, golds: Sequence[str]) -> str:
     """A paragraph without the sentences that contain one of these answers."""
     sentences = [text[start:end] for start, end in split_sentences(text)]
@@ -312,7 +304,6 @@ def writing(setup: Setup) -> Row:
         for one, answer in zip(questions, answers, strict=True)
     ]
     for row, other in zip(written, extracted, strict=True):
-        row["holds extracted"], row["is_given"] = is_in(other["answer"], row["answer"]), other["is_given"]
         for either in (row, other):
             either["holds"] = any(is_in(gold, either["answer"]) for gold in either["golds"])
     report = [
@@ -330,7 +321,7 @@ def is_in(answer: str, text: str) -> bool:
 
 
 PARTS: Final[Mapping[str, Callable[[Setup], Row]]] = {
-    part.__name__: part for part in (squad, given, many, wikinews, removed, missing, writing)
+    part.__name__: part for part in (squad, given, many, wikinews, removed, writing)
 }
 ONLY_IF_NAMED: Final = {"writing"}
 

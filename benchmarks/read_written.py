@@ -24,28 +24,23 @@ def cells_of(found: dict[str, Result], name: str) -> dict[tuple[str, int], Resul
 def render_reads(found: dict[str, Result]) -> Iterator[str]:
     """The section on reads."""
     yield (
-        "One question, already encoded, is read against a bank of N documents of one chunk each. *Dense* is what the "
-        "released code does: it looks up the vectors of all codes and, in each of the aggregator's four blocks, "
-        "normalises them, projects them to keys and values, and attends to them. *Flat* gives the same result: each code "
-        "is one row weighted by its count in the bank, with keys and values computed once per model. *Flat sources* is "
-        "the additional scan of all codes that finds the documents a flat read attended to. *Hierarchical* is the "
-        "paper's divide-and-conquer read, whose result differs; its memory grows until N = M² = 65,536. Hierarchical and "
-        "*routed* reads find their sources along the way. The aggregator has the paper's shape and random weights; the "
-        "codes are random. Each figure is the median of repeated runs in a separate process, on one thread in float32, "
-        "with files in the page cache. Memory, in the plot, is the peak growth of the process, without the model and what libraries "
-        "allocate on first use."
+        "One encoded question is read against a bank of N documents of one chunk each. *Dense* is what the released code "
+        "does: it looks up the vectors of all codes and, in each of the aggregator's four blocks, projects them to keys and "
+        "values, and attends to them. *Flat* gives the same result from the counts of codes. *Flat sources* is the "
+        "additional scan that finds the documents a flat read attended to; *hierarchical* and *routed* reads find theirs "
+        "along the way. Weights and codes are random. Each figure is the median of repeated runs in a separate process, on "
+        "one thread in float32."
     )
     for name in read.SHAPES:
-        cells = cells_of(found, name)
-        if cells:
-            yield from render_shape(name, cells, found.get(f"{name} growth"))
+        if cells := cells_of(found, name):
+            yield from shape_table(name, cells)
+    yield from remarks(found)
     yield from plot("read-time", "Time per question by number of documents")
     yield from plot("read-memory", "Memory per question by number of documents")
 
 
-def render_shape(name: str, cells: dict[tuple[str, int], Result], grown: Result | None) -> Iterator[str]:
-    """A shape's tables, with remarks."""
-    yield from ["", f"### {TITLES[name]}"]
+def shape_table(name: str, cells: dict[tuple[str, int], Result]) -> Iterator[str]:
+    """A shape's times by documents."""
     modes = ["dense", "flat", "sources", read.HIERARCHICAL, "routed"]
     sizes = sorted({size for _, size in cells})
     titles = ["dense", "flat", "dense / flat", "flat sources", read.HIERARCHICAL, "routed"]
@@ -61,48 +56,29 @@ def render_shape(name: str, cells: dict[tuple[str, int], Result], grown: Result 
         if row[0] not in ("", "skipped") and row[1]:
             ratio = format_ratio(cells["dense", size]["seconds"] / cells["flat", size]["seconds"])
         rows.append([f"{size:,}", *row[:2], ratio, *row[2:]])
-    yield ""
-    yield from table(["N", *titles], rows, words=0)
-    yield from render_dense_remarks(cells)
-    if grown:
-        yield from ["", growth_sentence(grown, cells)]
+    yield from table([f"{TITLES[name]}, N", *titles], rows, words=0)
 
 
-def render_dense_remarks(cells: dict[tuple[str, int], Result]) -> Iterator[str]:
-    """Remarks on the dense reads of a shape."""
-    dense = {size: cell for (mode, size), cell in cells.items() if mode == "dense"}
-    read_whole = [cell for cell in dense.values() if "difference" in cell]
-    if read_whole:
-        worst = max(read_whole, key=lambda cell: cell["difference"])
-        yield (
-            f"The results of dense and flat differ by at most {worst['difference']:.1e} (float32); the read itself changes "
+def remarks(found: dict[str, Result]) -> Iterator[str]:
+    """How far dense and flat reads differ, and whether the time of the flat read grows with the bank."""
+    cells = [cell for name in read.SHAPES for (mode, _), cell in cells_of(found, name).items() if mode == "dense"]
+    text = ""
+    if compared := [cell for cell in cells if "difference" in cell]:
+        worst = max(compared, key=lambda cell: cell["difference"])
+        text = (
+            f"The results of dense and flat differ by at most {worst['difference']:.1e} (float32), where the read changes "
             f"the question's vectors by up to {worst['change']:.2g}."
         )
-    for size, cell in dense.items():
-        if cell.get("in_slices"):
-            yield (
-                f"At {size:,} documents, the dense read normalised and projected {read.SLICE:,} rows at a time to fit "
-                "in memory: the same computation in less memory than the released code needs."
-            )
-        if cell.get("runs") == 1:
-            yield f"The dense read of {size:,} documents ran only once."
-        if "skipped" in cell:
-            yield f"The dense read of {size:,} documents was skipped: {cell['skipped']}."
-
-
-def growth_sentence(grown: Result, cells: dict[tuple[str, int], Result]) -> str:
-    """Whether the time of the flat read grows with the bank."""
-    small, large = grown["sizes"]
-    within = "within" if grown["ratio"] <= GOAL_GROWTH else "**above**"
-    text = (
-        f"Alternating in one process ({grown['runs']} runs each), a flat read of {large:,} documents took "
-        f"{format_seconds(grown['large'])} and one of {small:,} {format_seconds(grown['small'])}: a ratio of "
-        f"{grown['ratio']:.2f}, {within} the goal of {GOAL_GROWTH}."
-    )
-    scan = cells.get(("sources", large))
-    if scan:
-        text += f" Finding its sources took another {format_seconds(scan['seconds'])}."
-    return text
+    if once := sum(cell.get("runs") == 1 for cell in cells):
+        text += f" {'One dense read' if once == 1 else f'{once} dense reads'} ran only once."
+    if grown := {TITLES[name]: found[f"{name} growth"] for name in read.SHAPES if f"{name} growth" in found}:
+        (first, *_), ratios = grown.values(), [f"{one['ratio']:.2f} ({title})" for title, one in grown.items()]
+        small, large = first["sizes"]
+        text += (
+            f" A flat read of {large:,} documents takes {' and '.join(ratios)} times as long as one of {small:,}, alternating "
+            f"in one process ({first['runs']} runs each; goal: {GOAL_GROWTH})."
+        )
+    yield text.strip()
 
 
 def read_plots(found: dict[str, Result], folder: Path) -> None:

@@ -71,10 +71,9 @@ def render_search(found: dict[str, Result]) -> Iterator[str]:
     """The section on mini's search."""
     (result,) = found.values()
     yield (
-        f"How long `mini` takes to search a bank of {search.CHUNKS:,} chunks with random codes, one per document, with "
-        "sources and texts. Files are in the page cache and the model is loaded. *First* is the first search in a new "
-        "process, including the libraries' one-time allocations; *later* searches reopen the bank in the same process. "
-        "Both verify checksums."
+        f"A search by `mini` of {search.CHUNKS:,} chunks with random codes, one per document, with sources and texts. *First* "
+        "is the first search in a new process whose model is loaded, *later* searches reopen the bank in it. Both verify "
+        "checksums."
     )
     stages = {name: name for name in search.STAGES}
     stages |= {"whiten by codes of the bank": "whiten with the bank's codes", "all of it": "total"}
@@ -95,10 +94,9 @@ def render_answers(found: dict[str, Result]) -> Iterator[str]:
     """A section on answers."""
     rows = [row for several in found.values() for row in several]
     yield (
-        f"An answer consists of encoding the question, the model's default read of {rows[0]['documents']:,} documents, "
-        f"the prefix and exactly {rows[0]['tokens']} greedily decoded tokens. *Without cache*, as in the released code, "
-        "the base LM reprocesses the whole sequence for each token; the texts are the same. Each time is that of a "
-        "batch divided by its size."
+        f"Encoding the question, the model's default read of {rows[0]['documents']:,} documents, the prefix and exactly "
+        f"{rows[0]['tokens']} greedily decoded tokens. *Without cache*, as in the released code, the base LM reprocesses the "
+        "whole sequence for each token. Each time is that of a batch divided by its size."
     )
     head = ["model", "device", "batch", "with cache", "tokens/s", "without cache", "tokens/s", "speed-up"]
     yield from table(
@@ -143,8 +141,8 @@ def render_startup(found: dict[str, Result]) -> Iterator[str]:
     """The section on a new process."""
     (result,) = found.values()
     yield (
-        "`mbc ask` with `mini` and a small bank in a new process, in total and by stage, with files in the page cache. A "
-        "later answer comes from a process that has loaded everything."
+        "`mbc ask` with `mini` and a small bank in a new process, in total and by stage. A later answer comes from a process "
+        "that has loaded everything."
     )
     rows = {"`mbc ask`, total": result["command"]} | result["stages"] | {"a later answer": result["later_answer"]}
     yield from table(

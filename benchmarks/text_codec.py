@@ -5,8 +5,7 @@
 
 The 402 paragraphs of `squad_val` are ingested from files with zstd, recoded, and asked about: with their files, and
 without them, in both cases with nothing decoded before each question. The exact LM is compared with the naive one,
-transformers' in single precision, whose results differ between machines: in one pass over each of a few chunks, then
-token by token. Needs an otherwise idle machine.
+transformers' in single precision, whose results differ between machines, token by token. Needs an otherwise idle machine.
 """
 
 import argparse
@@ -21,7 +20,7 @@ from typing import Any, Final
 
 import torch
 from pareto import END, PAGE
-from wording import load_or_measure, table, write_section
+from wording import load_or_measure, write_section
 
 from mbc_engine import Memory, MemoryBank, RetrieverReader, ingest, load_examples, load_model, open_bank
 from mbc_engine.lm.base import load_base
@@ -33,8 +32,7 @@ from mbc_engine.sources import text_model
 Figures = dict[str, Any]
 
 BEGIN: Final = "<!-- written by python benchmarks/text_codec.py -->"
-NAIVE: Final = 8  # chunks that the naive LM reads
-STEPS: Final = 40  # tokens that it decodes
+STEPS: Final = 40  # tokens that the naive LM decodes
 
 
 def measure(data: Path, paragraphs: int, asked: int, compared: int) -> Figures:
@@ -70,7 +68,7 @@ def measure(data: Path, paragraphs: int, asked: int, compared: int) -> Figures:
             pairs = zip(with_files, without, strict=True)
             found["same"] = sum((one.text, one.confidence) == (other.text, other.confidence) for one, other in pairs)
             found["compared"] = len(questions)
-    return found | naive(texts[:NAIVE])
+    return found | naive(texts[0])
 
 
 def seconds(work: Callable[[], object]) -> float:
@@ -101,28 +99,24 @@ def time_each_cold(memory: Memory, questions: Sequence[str]) -> list[float]:
     return took
 
 
-def naive(texts: Sequence[str]) -> Figures:
-    """Seconds per chunk in one pass and per token after it, for the LM in single precision and for ours."""
+def naive(text: str) -> Figures:
+    """Seconds per token, for the LM in single precision and for ours."""
     base = load_base(LANGUAGE_MODEL)
     codec = open_text_model()
-    found: Figures = {"naive pass": [], "exact pass": [], "naive step": [], "exact step": []}
+    ids = base.tokenizer(text, add_special_tokens=False, return_tensors="pt")["input_ids"]
+    steps: list[float] = []
     with torch.inference_mode():
-        for text in texts:
-            ids = base.tokenizer(text, add_special_tokens=False, return_tensors="pt")["input_ids"]
-            found["naive pass"].append(seconds(lambda ids=ids: base.model(ids).logits.softmax(-1)))
-            found["exact pass"].append(seconds(lambda text=text: codec.encode([text])))
         cache = None
         for step in range(STEPS):
             began = time.perf_counter()
             output = base.model(ids[:, step : step + 1], past_key_values=cache, use_cache=True)
             output.logits.softmax(-1).cumsum(-1)
             cache = output.past_key_values
-            found["naive step"].append(time.perf_counter() - began)
+            steps.append(time.perf_counter() - began)
     codec._latest.clear()  # noqa: SLF001
     payload, tokens = codec.encode([text])[0], ids.shape[1]
     assert payload is not None
-    found["exact step"] = [seconds(lambda: codec.decode([payload])) / tokens]
-    return {name: statistics.median(values) for name, values in found.items()}
+    return {"naive step": statistics.median(steps), "exact step": seconds(lambda: codec.decode([payload])) / tokens}
 
 
 def render_section(found: Figures) -> Iterator[str]:
@@ -134,26 +128,14 @@ def render_section(found: Figures) -> Iterator[str]:
         f"zstd; a chunk takes {found['lm']['file']:.1f} and {found['zstd']['file']:.1f} bytes of the file, half-empty pages "
         "included, of which larger banks have few."
     )
-    rate = found["chunks"] / found["recoding"]
     with_files, without_files = statistics.median(found["with files"]), statistics.median(found["without files"])
-    yield from table(
-        ["", "`mbc`", "transformers, float32"],
-        [
-            ["recoding, chunks per second", f"{rate:.1f}", ""],
-            [
-                "encoding a chunk; transformers: the forward pass only",
-                f"{found['exact pass']:.2f} s",
-                f"{found['naive pass']:.2f} s",
-            ],
-            ["decoding a token", f"{1000 * found['exact step']:.1f} ms", f"{1000 * found['naive step']:.1f} ms"],
-            ["a question, files available, median", f"{with_files:.2f} s", ""],
-            ["a question, files deleted, no text decoded before, median", f"{without_files:.2f} s", ""],
-            ["the same, slowest", f"{max(found['without files']):.2f} s", ""],
-        ],
-    )
+    yield ""
     yield (
-        f"Without the files, {found['same']} of {found['compared']} answers and confidences are the same as with them. "
-        f"`python benchmarks/text_codec.py --data ../shared/data`, {found['date']}, {found['processor']}, at most "
+        f"Recoding takes {found['recoding'] / found['chunks']:.2f} s a chunk and decoding {1000 * found['exact step']:.1f} ms a "
+        f"token (transformers in float32: {1000 * found['naive step']:.1f} ms). A question takes {with_files:.2f} s while its "
+        f"files are there, and {without_files:.2f} s (the slowest {max(found['without files']):.2f} s) when they are deleted "
+        f"and no text has been decoded before. {found['same']} of {found['compared']} answers and confidences are then the "
+        f"same. `python benchmarks/text_codec.py --data ../shared/data`, {found['date']}, {found['processor']}, at most "
         f"{found['threads']} threads, seed 0; {len(found['with files'])} questions timed."
     )
 

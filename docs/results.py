@@ -1,11 +1,9 @@
-"""`python docs/results.py RUN` renews docs/results.md and results/tests.md from a run of `mbc eval --suite smollm2`.
+"""`python docs/results.py RUN` renews docs/results.md from a run of `mbc eval --suite smollm2`.
 
-Between the page's markers is the paper's Table 1 beside ours; all else there is written by hand. results/tests.md has the
-figures of the first base LM, and all paired tests. Four plots are drawn: F1 by documents in a memory, F1 by bytes of a
-document, retention, and the perplexity of code usage.
+Between the page's markers is the paper's Table 1 beside ours; all else there is written by hand. Four plots are drawn:
+F1 by documents in a memory, F1 by bytes of a document, retention, and the perplexity of code usage.
 """
 
-import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from io import BytesIO
@@ -20,35 +18,18 @@ from mbc_engine.evaluation.methods import METHODS, controls_of, published
 from mbc_engine.evaluation.report import NOTHING, CellReport, read_report
 from mbc_engine.evaluation.results import ExperimentFolder
 from mbc_engine.evaluation.statistics import Interval
-from mbc_engine.evaluation.tables import write_report
 
 PAGE: Final = Path(__file__).with_suffix(".md")
 TABLE: Final = "<!-- python docs/results.py: table 1 -->\n"
-TESTS: Final = """# Figures and tests
-
-The appendix of [the results](../results.md), written by `python docs/results.py`. In percent, with 95% intervals. *Lenient
-match* is the released code's: the answer is cut to as many characters as the gold answer has. p is of a sign-flip test over
-articles, adjusted for the rows of its table (Benjamini and Hochberg).
-
-"""
-# Only in the run's own report: what plots show too or nothing is claimed from, and notes, which the page has once.
-LEFT_OUT: Final = re.compile(
-    r"^### (?!Figures|Paired tests\n).*?(?=^##|\Z)|^(?:\\\* The|p is of) [^\n]*\n\n", re.MULTILINE | re.DOTALL
-)
 TEXT: Final = ("bm25", "oracle")
 
 
 def renew(run: Path, page: Path = PAGE) -> None:
-    """Put a run's table between the page's markers, and its figures and tests beside the page."""
+    """Put a run's table between the page's markers, and its plots beside the page."""
     before, *inner = page.read_text(encoding="utf-8").split(TABLE)
     if len(inner) != 2:
         raise SystemExit(f"{page} lacks two marker lines: {TABLE}")
-    experiment = ExperimentFolder(run)
-    cells = read_report(experiment).cells
-    text = write_report(experiment).read_text(encoding="utf-8")
-    report = LEFT_OUT.sub("", text[text.index("\nDate: ") :].partition("\n## What is missing\n")[0]).lstrip()
-    first, tests, others = report.partition("### Paired tests")
-    report = first + tests + re.sub(r"^### Figures.*?(?=^##|\Z)", "", others, flags=re.MULTILINE | re.DOTALL)
+    cells = read_report(ExperimentFolder(run)).cells
     folder = page.with_suffix("")
     folder.mkdir(exist_ok=True)
     for old in folder.glob("*.svg"):
@@ -57,7 +38,6 @@ def renew(run: Path, page: Path = PAGE) -> None:
         (folder / f"{name}.svg").write_bytes(image)
     table = "\n".join(beside_the_paper(cells[0]))
     page.write_text(f"{before}{TABLE}\n{table}\n\n{TABLE}{inner[1]}", encoding="utf-8")
-    (folder / "tests.md").write_text(f"{TESTS}{report.rstrip()}\n", encoding="utf-8")
 
 
 def beside_the_paper(cell: CellReport) -> Iterator[str]:

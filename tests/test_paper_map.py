@@ -18,6 +18,7 @@ HYPER_PARAMETERS = [
     tuple(cell.strip() for cell in row.strip("| \n").split("|"))
     for row in re.findall(r"^\|[^|]*\| `(?:model|training)\.(?!py).*$", PAGE, re.MULTILINE)
 ]
+HYPER_PARAMETERS += [("", key, *4 * [value]) for key, value in re.findall(r"`([a-z_.]+)\s=\s([\d.e-]+)`", PAGE)]
 
 
 def home(path):

@@ -68,10 +68,10 @@ def ask(
 ) -> None:
     """Answer questions from your banks, citing the files that each answer comes from.
 
-    The first line of stdout is the answer, "Perhaps: " and the answer if the model is not sure of it, or "Not in this
-    memory."; with --json, "tentative" is then true, or "answer" null. A question for several things (who are, what
-    happened, how do I) gets all of them, a line each. Without a question, this is `mbc chat`; questions can also
-    be piped in, one per line. With --json, each of several questions gets one line of JSON, in order.
+    The first line of stdout is the answer, after "Perhaps: " if the model is not sure of it, or "Not in this memory."
+    With --json, "tentative" is then true, or "answer" is null. A question for several things (who are, what happened,
+    how do I) is answered with all of them, one per line. Without a question, this is `mbc chat`; questions can also be
+    piped in, one per line. With --json, each question gets one line of JSON, in order.
 
     Examples:
       mbc ask "Who repaired the bridge?"

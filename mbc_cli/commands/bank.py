@@ -59,7 +59,7 @@ def info(*, bank: BankOption, json: JsonOption = False) -> None:
 def list_documents(*, bank: BankOption, json: JsonOption = False) -> None:
     """List a bank's documents: chunks, bytes, date and source; tab-separated in a pipe.
 
-    A document found in several files has a line for each. A bank without sources lists digests instead. With --json
+    A document found in several files has a line for each. A bank without sources lists digests instead. With --json,
     each document is one line of JSON, with its digest and all its origins.
 
     Examples:
@@ -82,9 +82,9 @@ def show(
 ) -> None:
     """Show everything a bank stores about a document, its text included, and whether its file has changed.
 
-    A path, or as much of its end as no other file has, selects all documents of its file or folder, path#part one of
-    them; six or more hexadecimal digits select all documents whose digest starts with them. What could not be kept of
-    a file is shown as long as it is unchanged. With --json each document is one line of JSON, codes included.
+    A path, or its end if no other file ends so, selects all documents of its file or folder, and path#part one of them.
+    Six or more hexadecimal digits select all documents whose digest starts with them. What could not be kept of a file
+    is shown as long as it is unchanged. With --json, each document is one line of JSON, codes included.
 
     Examples:
       mbc bank show notes/ada.txt

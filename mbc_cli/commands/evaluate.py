@@ -120,9 +120,9 @@ def evaluate(
     """Evaluate how well methods answer: exact match, F1, sources, time and size.
 
     Each method memorises documents and is then asked about them. Without --[b]train[/b], an existing model is
-    evaluated. A trained model is also asked with shuffled banks and one of other documents: if it answers as well with
-    those, it does not use its memory. All results are kept in one folder, with the report, report.md. Ctrl-C stops the
-    evaluation; --run continues it.
+    evaluated. A trained model is also asked with shuffled banks and with a bank of other documents: if it answers as
+    well with those, it does not use its memory. All results are kept in one folder, with the report, report.md. Ctrl-C
+    stops the evaluation; --run continues it.
 
     Examples:
       mbc eval --data test.jsonl

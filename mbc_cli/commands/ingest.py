@@ -28,9 +28,7 @@ _ON_RAY: Final = "With --engine ray"
 _ray = partial(option, panel=_ON_RAY)
 _STDIN: Final = Path("-")
 _IGNORE = "Skip files that match this pattern, as in .gitignore; can be repeated."
-_ALL_FILES = (
-    "Also memorise what .gitignore files exclude, and what nobody wrote: installed software, caches, temporary files."
-)
+_ALL_FILES = "Also memorise what .gitignore files exclude, installed software, caches and temporary files."
 _PRUNE = "Also remove documents whose files are no longer in these folders, or whose folder is gone."
 _WATCH = "Keep running and memorise changes as they happen, until Ctrl-C."
 _COLUMN = "Memorise only the rows of tables and JSON that have a text in this column or field."
@@ -40,7 +38,7 @@ _TEXT = (
 )
 _CODEC = (
     "How the bank's texts are compressed. zstd is fast. lm recodes them with the language model, if installed, once "
-    "everything is memorised: less than half the size, a few texts a second. auto does so if it takes minutes at most."
+    "everything is memorised: less than half the size, a few texts a second. auto recodes only if at most 2,000 texts wait for it."
 )
 _ENGINE = "Encode in this process (local) or on a Ray cluster (ray)."
 
@@ -48,7 +46,7 @@ _ENGINE = "Encode in this process (local) or on a Ray cluster (ray)."
 def ingest(
     ctx: typer.Context,
     paths: Annotated[
-        list[Path], typer.Argument(metavar="PATH", help="Files and folders to memorise, or just - for standard input.")
+        list[Path], typer.Argument(metavar="PATH", help="Files and folders to memorise; - alone is stdin.")
     ],
     *,
     bank: BankOption,
@@ -76,10 +74,10 @@ def ingest(
 ) -> None:
     """Memorise files and folders. Files that haven't changed since the last run are skipped.
 
-    Hidden files are left out, and what a folder's .mbcignore or .gitignore excludes, installed software, caches,
-    temporary and lock files; a file that you name is always taken. Each row of a table or of JSON becomes a document
-    with all its columns. The first Ctrl-C saves what has been encoded and stops; run the same command again to
-    continue. With --watch --json, each change is one line of JSON.
+    Left out are hidden files, what .mbcignore and .gitignore files exclude, installed software, caches, temporary and
+    lock files. A file that you name is always taken. Each row of a table or of JSON becomes a document with all its
+    columns. The first Ctrl-C saves what has been encoded and stops; run the same command again to continue. With
+    --watch --json, each change is one line of JSON.
 
     Examples:
       mbc ingest ~/notes

@@ -27,7 +27,7 @@ from mbc_engine.sources import matches
 if TYPE_CHECKING:
     from mbc_engine.memory import Memory
 
-_NULL = "End each file with a NUL byte, as xargs -0 expects; with --files."
+_NULL = "With --files, end each name with a NUL byte, as xargs -0 expects."
 
 
 @memory_command(answers=False)
@@ -43,9 +43,9 @@ def search(
 ) -> None:
     """Find the passages that best match a query, by meaning and by words, without answering it.
 
-    Each passage comes with its file and line, its relative score, its date and best sentence, in which the
-    words of the query are marked. In a pipe, each is one line, FILE:LINE:SENTENCE, as from grep. The line is left out
-    where it is not known: in PDF, Word and HTML, and where the file has changed. With --json, passages are whole.
+    Each passage comes with its file and line, its score, its date and its best sentence, in which the words of the
+    query are marked. In a pipe, each is one line, FILE:LINE:SENTENCE, as from grep. The line is left out where it is
+    not known: in PDF, Word and HTML, and where the file has changed. With --json, passages are whole.
 
     Examples:
       mbc search robotics competition

@@ -83,7 +83,7 @@ def train(
 ) -> None:
     """Train a model. Ctrl-C stops after the current step; --resume continues from there.
 
-    With --json each event is one line of JSON on stdout.
+    With --json, each event is one line of JSON on stdout.
 
     Examples:
       mbc train --list-presets
@@ -278,7 +278,7 @@ def resume(
 def list_runs(*, runs: RunsOption, json: JsonOption = False) -> None:
     """List training runs, latest first; tab-separated in a pipe.
 
-    Shows each run's state, steps, the best model's F1 in percent and when it last changed. With --json each run is
+    Shows each run's state, steps, the best model's F1 in percent and when it last changed. With --json, each run is
     one line of JSON.
 
     Examples:
@@ -303,7 +303,7 @@ def list_runs(*, runs: RunsOption, json: JsonOption = False) -> None:
 def show(name: RunArgument, *, runs: RunsOption, json: JsonOption = False) -> None:
     """Show a training run's settings, progress, best result and remaining time.
 
-    With --json also the last step and every validation.
+    With --json, also the last step and every validation.
 
     Examples:
       mbc runs show first

@@ -1,7 +1,6 @@
 """What all commands have in common: help, errors, verbosity, interruptions, and output that cannot be written."""
 
 import os
-import runpy
 import signal
 import subprocess
 import sys
@@ -227,9 +226,3 @@ def test_second_interrupt_under_a_launcher(monkeypatch):
         signal.raise_signal(signal.SIGINT)  # by the launcher
         assert stop.is_set()
     assert view.announced == ["Stopping."]
-
-
-def test_page_of_commands_is_up_to_date():
-    docs = Path(__file__).parents[2] / "docs"
-    page = (docs / "commands.md").read_text(encoding="utf-8")
-    assert runpy.run_path(str(docs / "reference.py"))["renewed"](page) == page, "run python docs/reference.py"
