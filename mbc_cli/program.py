@@ -108,7 +108,9 @@ def _adapted(params: list[Any]) -> list[Any]:
 def _unwrapped(help: str | None) -> str:
     """A docstring with each paragraph on one line; examples keep theirs."""
     paragraphs = (help or "").split("\n\n")
-    return "\n\n".join(text if text.startswith("Examples:") else " ".join(text.split()) for text in paragraphs)
+    whole = "\n\n".join(text if text.startswith("Examples:") else " ".join(text.split()) for text in paragraphs)
+    # Typer would dedent examples that come second once more, but for an empty line before them.
+    return whole.replace("\n\nExamples:", "\n\n\nExamples:") if len(paragraphs) == 2 else whole
 
 
 class _CommandMixin:

@@ -316,7 +316,7 @@ def _digests(bank: "MemoryBank", typed: Sequence[str]) -> dict[str, list[str]]:
             near = dict.fromkeys(names[name] for name in get_close_matches(missing[0], names, 3))
             hint = f"Did you mean {' or '.join(map(display_path, near))}? " if near else ""
             hint += "`mbc bank list` shows what it holds."
-        raise BankError(f"{bank.name} does not hold {missing[0]}.", hint=hint)
+        raise BankError(f"{bank.name} does not hold {missing[0]!r}.", hint=hint)
     return digests
 
 

@@ -25,7 +25,7 @@ def test_every_command_has_examples_and_json(mbc, command, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     result = mbc(*command, "--help")
     assert result.exit_code == 0
-    assert f"mbc {' '.join(command)}" in result.stdout.split("Examples:")[1]
+    assert f"   mbc {' '.join(command)}" in result.stdout.split("Examples:")[1]
     assert all(f"--{name}" in result.stdout for name in ("quiet", "verbose", "debug"))
     assert ("--json" in result.stdout) is (command not in SILENT)
 
