@@ -1,8 +1,9 @@
 """BERT (Devlin et al., 2019) and MPNet (Song et al., 2020) in numpy, and sentence vectors from them.
 
 A question must not wait for torch, whose import takes longer than the answer. Texts are computed without padding, each
-on one thread and several at once (`Bert.in_threads`), so that no thread waits for another. On another device than the CPU,
-and for long work (`Bert.use_torch`), the same lines run on torch's arrays.
+on one thread and several at once (`Bert.in_threads`), so that no thread waits for another; where there are fewer texts
+than threads, their tokens are divided. On another device than the CPU, and for long work (`Bert.use_torch`), the same
+lines run on torch's arrays.
 """
 
 import json
@@ -12,9 +13,10 @@ import re
 import warnings
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from copy import copy
-from functools import cache
-from itertools import chain
+from functools import cache, partial
+from itertools import accumulate, chain, pairwise
 from pathlib import Path
 from threading import Lock
 from typing import Any, Final, Self, TypeVar
@@ -49,6 +51,7 @@ _LONGEST_WORD: Final = 1000  # in characters; the time to divide it grows with t
 _DTYPES: Final = {"F32": np.float32, "F16": np.float16}
 # Relative positions beyond this distance share a bias; near ones, up to half the buckets, have their own.
 _MAX_DISTANCE: Final = 128
+_LEAST_TOKENS: Final = 16  # that are worth a thread of their own
 # Tokens that are computed together on another device than the CPU.
 _BATCH_TOKENS: Final = 1 << 14
 # So many floats stay in the nearest cache while several functions are applied to them.
@@ -110,40 +113,26 @@ class Bert:
         return made
 
     @np.errstate(over="ignore", invalid="ignore")  # the result is checked
-    def states(self, rows: Sequence[Sequence[int]], type_starts: Sequence[int] | None = None) -> list[Floats]:
+    def states(
+        self, rows: Sequence[Sequence[int]], type_starts: Sequence[int] | None = None, *, calls: int | None = None
+    ) -> list[Floats]:
         """The last hidden states of texts from the ids of their tokens: [S, E] each.
 
-        In each text, tokens from its `type_starts` on are of the second type.
+        Args:
+            rows: the ids of each text.
+            type_starts: from which token on each text is of the second type.
+            calls: how many calls share the threads that may be used; each thread computes a part of the tokens, and on how
+                many there are, the last bits depend. None computes all on this one.
         """
-        compute, arrays, lora = self._computing
+        compute, arrays, _ = self._computing
         lengths = [len(row) for row in rows]
-        ends = np.cumsum(lengths)
-        texts = [slice(end - length, end) for end, length in zip(ends, lengths, strict=True)]
+        texts = [slice(start, end) for start, end in pairwise([0, *accumulate(lengths)])]
         positions = np.concatenate([np.arange(length) for length in lengths])
 
         def embedded(kind: str, ids: NDArray[np.int64]) -> Any:
             table = arrays[f"embeddings.{kind}_embeddings.weight"]
             _require_rows(kind, len(table), ids)
             return table[compute.array(ids)]
-
-        def linear(name: str, x: Any) -> Any:
-            y = x @ arrays[f"{name}.weight"].T
-            if name in lora:
-                down, up = lora[name]
-                y += (x @ down.T) @ up.T
-            y += arrays[f"{name}.bias"]
-            return y
-
-        def normalised(name: str, x: Any) -> Any:
-            return compute.normalise(x, arrays[f"{name}.weight"], arrays[f"{name}.bias"], self._epsilon)
-
-        def heads(x: Any) -> Any:
-            """[S, E] -> [heads, S, E / heads]."""
-            return x.reshape(x.shape[0], self._heads, -1).swapaxes(0, 1)
-
-        def attention(query: Any, key: Any, value: Any, bias: Any) -> Any:
-            read = compute.attention(heads(query), heads(key), heads(value), bias)
-            return read.swapaxes(0, 1).reshape(len(query), self.width)
 
         x = embedded("word", np.concatenate(rows).astype(np.int64))
         biases: list[Any] = [None] * len(rows)
@@ -154,22 +143,70 @@ class Bert:
             positions += self.config["pad_token_id"] + 1
             table = self.weights["encoder.relative_attention_bias.weight"]
             biases = [compute.array(_position_bias(table, length)) for length in lengths]
-        x = normalised("embeddings.LayerNorm", x + embedded("position", positions))
-        *projections, out, norm = _ATTENTION[self.config["model_type"]]
-        for number in range(self._layers):
-            layer = f"encoder.layer.{number}"
-            query, key, value = (linear(f"{layer}.attention.{name}", x) for name in projections)
-            read = compute.concatenate(
-                [attention(query[text], key[text], value[text], bias) for text, bias in zip(texts, biases, strict=True)]
-            )
-            x = normalised(f"{layer}.attention.{norm}", linear(f"{layer}.attention.{out}", read) + x)
-            inner = compute.gelu(linear(f"{layer}.intermediate.dense", x))
-            x = normalised(f"{layer}.output.LayerNorm", linear(f"{layer}.output.dense", inner) + x)
+        x = self._normalised("embeddings.LayerNorm", x + embedded("position", positions))
+        x = self._after_layers(x, list(zip(texts, biases, strict=True)), self._threads_of(calls))
         states = [compute.numpy(x[text]) for text in texts]
         if not all(np.isfinite(some).all() for some in states):
             message = "The weights of the encoder, or of its reader, are not all numbers."
             raise ModelError(message, hint="Get the model again.")
         return states
+
+    def _threads_of(self, calls: int | None) -> int:
+        return 1 if calls is None or self.device != "cpu" else max(1, usable_threads() // calls)
+
+    def _after_layers(self, x: Any, texts: Sequence[tuple[slice, Any]], threads: int) -> Any:
+        """The tokens of texts, each with its attention's bias, after all layers, from their embeddings: [S, E]."""
+        join = self._computing[0].concatenate
+        *projections, out, norm = _ATTENTION[self.config["model_type"]]
+        threads = max(1, min(threads, len(x) // _LEAST_TOKENS))
+        parts = [slice(len(x) * at // threads, len(x) * (at + 1) // threads) for at in range(threads)]
+
+        @np.errstate(over="ignore", invalid="ignore")  # which another thread does not take over
+        def projected(layer: str, of_part: Any) -> list[Any]:
+            return [self._linear(f"{layer}.attention.{name}", of_part) for name in projections]
+
+        @np.errstate(over="ignore", invalid="ignore")
+        def output(layer: str, key: Any, value: Any, query: Any, of_part: Any, part: slice) -> Any:
+            read = []
+            for text, bias in texts:
+                start, end = max(text.start, part.start), min(text.stop, part.stop)
+                if start < end:
+                    asking = query[start - part.start : end - part.start]
+                    near = None if bias is None else bias[:, start - text.start : end - text.start]
+                    read.append(self._attention(asking, key[text], value[text], near))
+            y = self._normalised(
+                f"{layer}.attention.{norm}", self._linear(f"{layer}.attention.{out}", join(read)) + of_part
+            )
+            inner = self._computing[0].gelu(self._linear(f"{layer}.intermediate.dense", y))
+            return self._normalised(f"{layer}.output.LayerNorm", self._linear(f"{layer}.output.dense", inner) + y)
+
+        states = [x[part] for part in parts]
+        with self._pool(threads) as apply:
+            for layer in (f"encoder.layer.{number}" for number in range(self._layers)):
+                queries, keys, values = zip(*apply(partial(projected, layer), states), strict=True)
+                states = list(apply(partial(output, layer, join(keys), join(values)), queries, states, parts))
+        return join(states)
+
+    def _linear(self, name: str, x: Any) -> Any:
+        _, arrays, lora = self._computing
+        y = x @ arrays[f"{name}.weight"].T
+        if name in lora:
+            down, up = lora[name]
+            y += (x @ down.T) @ up.T
+        y += arrays[f"{name}.bias"]
+        return y
+
+    def _normalised(self, name: str, x: Any) -> Any:
+        compute, arrays, _ = self._computing
+        return compute.normalise(x, arrays[f"{name}.weight"], arrays[f"{name}.bias"], self._epsilon)
+
+    def _attention(self, query: Any, key: Any, value: Any, bias: Any) -> Any:
+        def heads(x: Any) -> Any:
+            """[S, E] -> [heads, S, E / heads]."""
+            return x.reshape(x.shape[0], self._heads, -1).swapaxes(0, 1)
+
+        read = self._computing[0].attention(heads(query), heads(key), heads(value), bias)
+        return read.swapaxes(0, 1).reshape(len(query), self.width)
 
     def vectors(self, texts: Sequence[str], window: int) -> Floats:
         """Unit sentence vectors, the mean of the token states, of texts cut to `window` tokens: [B, E].
@@ -198,15 +235,20 @@ class Bert:
         if self.device != "cpu":
             yield from map(work, given)
             return
-        with one_thread:
-            if len(given) < 2 or usable_threads() == 1:
-                yield from map(work, given)
-                return
-            pool = ThreadPoolExecutor(usable_threads(), "text", initializer=self._computing[0].use_one_thread)
-            try:
-                yield from pool.map(work, given)
-            finally:
-                pool.shutdown(cancel_futures=True)
+        with one_thread, self._pool(min(usable_threads(), len(given))) as apply:
+            yield from apply(work, given)
+
+    @contextmanager
+    def _pool(self, threads: int) -> Iterator[Callable[..., Iterator[Any]]]:
+        """`map` in so many threads."""
+        if threads < 2:
+            yield map
+            return
+        pool = ThreadPoolExecutor(threads, "text", initializer=self._computing[0].use_one_thread)
+        try:
+            yield pool.map
+        finally:
+            pool.shutdown(cancel_futures=True)
 
     @classmethod
     def open(cls, name: str, *, device: str = "cpu") -> Self:

@@ -126,7 +126,8 @@ class SpanReader:
 
         def read(chosen: Sequence[int]) -> list[Span]:
             rows = [jobs[job][2] for job in chosen]
-            several = self.encoder.states([row.ids for row in rows], [row.type_start for row in rows])
+            ids, starts = [row.ids for row in rows], [row.type_start for row in rows]
+            several = self.encoder.states(ids, starts, calls=len(cut))
             return [
                 self._best_span(states, row, passages[question][passage], passage, offsets, lost[question][passage])
                 for states, row, (question, passage, _, offsets) in zip(

@@ -29,7 +29,9 @@ SIZES = {"vocab_size": 50, "hidden_size": 24, "num_hidden_layers": 3, "num_atten
 
 @pytest.mark.parametrize("library", ["numpy", "torch", "torch from now on"])
 @pytest.mark.parametrize("kind", ["bert", "mpnet"])
-def test_states(tiny, kind, library):
+@pytest.mark.parametrize("threads", [1, 5, 100])
+def test_states(tiny, kind, library, threads, monkeypatch):
+    monkeypatch.setattr("mbc_engine.lm.bert.usable_threads", lambda: threads)
     torch.manual_seed(3)
     theirs: Any = BertModel(BertConfig(**SIZES)) if kind == "bert" else MPNetModel(MPNetConfig(**SIZES))
     if kind == "mpnet":
@@ -40,7 +42,7 @@ def test_states(tiny, kind, library):
     if library == "torch from now on":
         ours.use_torch()
     rows = [torch.randint(3, 50, (length,)) for length in (300, 1, 40)]
-    states = ours.states([row.tolist() for row in rows], [7, 1, 13])
+    states = ours.states([row.tolist() for row in rows], [7, 1, 13], calls=1)
     for row, second, own in zip(rows, (7, 1, 13), states, strict=True):
         types = {"token_type_ids": (torch.arange(len(row)) >= second).long()[None]} if kind == "bert" else {}
         with torch.no_grad():
