@@ -76,7 +76,6 @@ class DocumentsView(View):
         self._throttle = Throttle(_MAX_SHARE, _MIN_INTERVAL)
         self._passages: dict[Hashable, Source] = {}  # results of a content search, by document
         self._read: tuple[StoredDocument, CodeShape] | None = None  # the one shown, with its codes
-        self._can_undo = False
         self._changes: list[Thread] = []
         self._table = RowTable(_COLUMNS, can_mark=True, id="rows")
         self._input = Input(placeholder=_PLACEHOLDER, compact=True, id="text")
@@ -148,11 +147,7 @@ class DocumentsView(View):
         self.confirm(question, "Remove", "Keep", partial(self._change, job, end))
 
     def action_undo(self) -> None:
-        self._can_undo = False
-        self._change(partial(restore_documents, self.options.bank), self._end_undo, self._allow_undo)
-
-    def _allow_undo(self) -> None:
-        self._can_undo = True
+        self._change(partial(restore_documents, self.options.bank), self._end_undo)
 
     def action_open_file(self) -> None:
         if (document := self._current) is not None and document.origin.source:
@@ -186,7 +181,7 @@ class DocumentsView(View):
         can = {
             "take_focus": is_typing,
             "leave": not self._table.has_focus or bool(self._table.marked or self._input.value),
-            "undo": self._can_undo and not is_typing,
+            "undo": not is_typing,
             **dict.fromkeys(("remove", "sort", "copy"), has_rows),
             "map": has_rows and self._read is not None,
             "open_file": has_rows and self._current is not None and bool(self._current.origin.source),
@@ -322,12 +317,9 @@ class DocumentsView(View):
         self._read = read
         self.query_one(PassagePane).display = read is not None
 
-    def _change(
-        self, change: Callable[[], object], done: Callable[[Any], object], failed: Callable[[], object] = lambda: None
-    ) -> None:
+    def _change(self, change: Callable[[], object], done: Callable[[Any], object]) -> None:
         def end(result: object) -> None:
             if isinstance(result, MBCError):
-                failed()
                 self.notify(error_text(result).plain, severity="error", markup=False)
             else:
                 done(result)
@@ -342,7 +334,6 @@ class DocumentsView(View):
         if not removed:
             self.notify("Already removed.", markup=False)
             return
-        self._can_undo = True
         self._table.marked = frozenset()
         self.notify(f"Removed {_named(documents)}. Press u to undo.", markup=False)
 
