@@ -8,7 +8,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from mbc_engine.config import Config, load_preset, read_paper_config
+from mbc_engine.config import Config
 from mbc_engine.datasets.by_name import load_examples, own_validation
 from mbc_engine.datasets.layout import QAExample, evenly_spaced, made_up_stories
 from mbc_engine.datasets.questions import hold_out
@@ -17,7 +17,7 @@ from mbc_engine.evaluation.methods import METHODS, Method, Protocol
 from mbc_engine.evaluation.protocols import Stream, stream
 from mbc_engine.evaluation.results import CellFolder, ExperimentFolder
 from mbc_engine.evaluation.suite import Base, Dataset, Suite
-from mbc_engine.names import CONFIG, find_model, parse_read_mode
+from mbc_engine.names import parse_read_mode
 from mbc_engine.runs import MODEL
 
 if TYPE_CHECKING:
@@ -112,10 +112,7 @@ class Cell:
             yield Stage("code-usage", "", folder.file("", "code-usage"), ("prepare reset", "prepare no-reset"))
 
     def config(self, changes: Sequence[str] = ()) -> Config:
-        base, changes = self.base, [*changes, f"training.seed={self.suite.seed}"]
-        if base.model is None:
-            return load_preset(base.preset or "", [*base.changes, *changes])
-        return read_paper_config(find_model(base.model) / CONFIG, changes)
+        return self.base.config([*changes, f"training.seed={self.suite.seed}"])
 
     def config_of(self, trained: str) -> Config:
         """The training config of a model of the paper's method."""

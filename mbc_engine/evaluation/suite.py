@@ -4,7 +4,7 @@
 
 import json
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -19,7 +19,7 @@ from pydantic import (
     ValidationError,
 )
 
-from mbc_engine.config import Settings, first_fault, load_preset, read_model_config
+from mbc_engine.config import Config, Settings, first_fault, load_preset, read_model_config, read_paper_config
 from mbc_engine.datasets.by_name import absolute
 from mbc_engine.errors import ConfigError, ModelError
 from mbc_engine.evaluation.methods import METHODS, Protocol
@@ -47,6 +47,12 @@ class Base(Settings):
     optimiser: Literal["adam", "adafactor"] = "adam"
     methods: list[str] = []
     protocols: list[Protocol] = []
+
+    def config(self, changes: Iterable[str] = ()) -> Config:
+        """The settings of MBC around this base LM, with further changes."""
+        if self.model is None:
+            return load_preset(self.preset or "", [*self.changes, *changes])
+        return read_paper_config(find_model(self.model) / CONFIG, [*changes])
 
 
 class Dataset(Settings):
@@ -192,7 +198,11 @@ def require_usable(suite: Suite, origin: str | None = None) -> None:
         raise ConfigError(f"{origin}: {fault}." if origin else f"{fault[0].upper()}{fault[1:]}.", hint=hint)
     for base in suite.bases:
         if base.preset is not None:
-            load_preset(base.preset, base.changes)
+            base.config()
+            for kind in (METHODS[name] for name in suite.methods_of(base)):
+                read, settings = kind.read or suite.read, kind.bank_settings
+                if read is not None and settings is not None:
+                    base.config([f"model.read={json.dumps(read)}", *settings])
 
 
 def _faults(suite: Suite) -> Iterator[tuple[str, str]]:
