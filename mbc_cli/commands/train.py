@@ -115,7 +115,9 @@ def train(
         raise ConfigError("Processes that train together need a common run.", hint="Give --run a name.")
     from mbc_engine.config import load_preset
 
-    config = load_preset(preset, _changes(settings or [], base))
+    if base is not None:  # a string in JSON is one in TOML
+        settings = [*(settings or []), f"model.base={json_format.dumps(base, ensure_ascii=False)}"]
+    config = load_preset(preset, settings)
     folder, data = resolve_name(run, runs) if run else new_run(preset, runs), list(map(absolute, data))
     validation = absolute(validation) if validation else own_validation(data)
     start = str(Path(start).absolute()) if start and os.path.exists(start) else start
@@ -131,13 +133,6 @@ def _resume(
     device = device if is_from_command_line(ctx, "device") else before.device
     command = replace(before, device=device, track=track or before.track)
     _train(run, config_of(run), command, threads, resume=True, as_json=as_json)
-
-
-def _changes(settings: list[str], base: str | None) -> list[str]:
-    if base is None:
-        return settings
-    name = str(Path(base).absolute()) if os.path.isdir(base) else base  # the same from any working folder
-    return [*settings, f"model.base={json_format.dumps(name, ensure_ascii=False)}"]  # a string in JSON is one in TOML
 
 
 def _train(
