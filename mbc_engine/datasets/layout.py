@@ -4,6 +4,7 @@ The first of `LAYOUTS` whose columns are all present says which hold the documen
 """
 
 import csv
+import hashlib
 import json
 import lzma
 import math
@@ -128,6 +129,16 @@ def evenly_spaced(items: Sequence[T], count: int | None) -> list[T]:
     if count is None or count >= len(items):
         return list(items)
     return [items[index * len(items) // count] for index in range(count)]
+
+
+def digest(*parts: Sequence[QAExample]) -> str:
+    """A digest of all questions, their documents and answers, by which a resumed run knows its own."""
+    whole = hashlib.sha256()
+    for examples in parts:
+        for one in examples:
+            whole.update(json.dumps([one.id, one.text, one.question, one.answers]).encode())
+        whole.update(b"\n")
+    return whole.hexdigest()[:16]
 
 
 def made_up_stories() -> list[QAExample]:

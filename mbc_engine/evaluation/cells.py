@@ -1,7 +1,5 @@
 """A suite's cells: a base LM on a dataset, with its stages, its questions and the models of its methods."""
 
-import hashlib
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -10,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from mbc_engine.config import Config
 from mbc_engine.datasets.by_name import load_examples, own_validation
-from mbc_engine.datasets.layout import QAExample, evenly_spaced, made_up_stories
+from mbc_engine.datasets.layout import QAExample, digest, evenly_spaced, made_up_stories
 from mbc_engine.datasets.questions import hold_out
 from mbc_engine.errors import DataError
 from mbc_engine.evaluation.methods import METHODS, Method, Protocol
@@ -150,18 +148,15 @@ class Cell:
     def require_same_questions(self) -> None:
         """Raise DataError if the questions differ from those that the cell's results are about, or if a document tested
         with is also learned from."""
-        tested, digest, (train, validation) = set(self.test.documents), hashlib.sha256(), self._train_and_validation
+        tested, (train, validation) = set(self.test.documents), self._train_and_validation
         for examples, use in ((train, "trained"), (self.question_train, "trained"), (validation, "validated")):
             if shared := len(tested & {example.text for example in examples}):
                 raise DataError(
                     f"{shared:,} of the {len(tested):,} documents of {self.dataset.test} are also {use} on.",
                     hint="Test on documents that are not in the training or validation data.",
                 )
-        for asked in (self.train, self.question_train, self.validation, self.test.examples):
-            for example in asked:
-                digest.update(json.dumps([example.id, example.text, example.question, example.answers]).encode())
-            digest.update(b"\n")
-        self.folder.require_same_questions(digest.hexdigest()[:16])
+        asked = (self.train, self.question_train, self.validation, self.test.examples)
+        self.folder.require_same_questions(digest(*asked))
 
     def method(self, name: str, rate: float | None = None) -> Method:
         """A method, ready to memorise documents, with a learning rate if it fine-tunes; its models must be trained."""

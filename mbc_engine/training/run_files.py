@@ -64,7 +64,8 @@ class TrainingState:
     """A training's progress after `step` optimiser steps.
 
     `best_loss` is the lowest validation loss so far, in nats, and `best_epoch` its epoch, None and -1 before the first;
-    `events` is the size in bytes of the event log up to this step.
+    `events` is the size in bytes of the event log up to this step, `data` a digest of the questions trained and validated
+    on, which older snapshots lack.
     """
 
     step: int
@@ -73,6 +74,7 @@ class TrainingState:
     is_quantising: bool
     events: int
     seconds: float
+    data: str = ""
 
 
 def save_snapshot(

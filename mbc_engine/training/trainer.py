@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final
@@ -14,7 +15,7 @@ from accelerate.tracking import get_available_trackers
 
 from mbc_engine import events
 from mbc_engine.config import Config, read_paper_config
-from mbc_engine.datasets.layout import QAExample, evenly_spaced
+from mbc_engine.datasets.layout import QAExample, digest, evenly_spaced
 from mbc_engine.errors import ConfigError, DataError
 from mbc_engine.lm.pretrained import checkpoint_layers, is_fast_in_bf16
 from mbc_engine.machine import Throttle
@@ -65,8 +66,8 @@ def train(
     `trackers` are accelerate's names, such as tensorboard. Setting `stop` ends training after the step in progress.
 
     Raises ConfigError if the run exists and `resume` is False, settings are incompatible or `start` is unsuitable, a
-    tracker is not installed, or the run's files cannot be written; DataError if there are no examples; ModelError if a
-    pretrained part is missing.
+    tracker is not installed, or the run's files cannot be written; DataError if there are no examples, or others than
+    before; ModelError if a pretrained part is missing.
     """
     require_trackers(trackers)
     if start is not None:
@@ -178,7 +179,8 @@ class _Training:
         self.optimizer = processes.prepare(self.objective, optimizer, self.model.codebook)
         self.steps_per_epoch = self.data.steps(self.settings.batch_size)
         self.total_steps = self.steps_per_epoch * self.settings.epochs
-        self.state = run_files.TrainingState(0, None, -1, self.model.is_quantising, 0, 0.0)
+        given = digest(examples, validation)
+        self.state = run_files.TrainingState(0, None, -1, self.model.is_quantising, 0, 0.0, given)
         self.usage_throttle = Throttle(_USAGE_SHARE, _USAGE_SECONDS)
         self.is_fresh = start is None
 
@@ -219,7 +221,11 @@ class _Training:
     def _resume(self, log: EventLog | None) -> None:
         if log is not None:
             run_files.recover_model(self.run)
-        self.state = run_files.load_snapshot(self.run / SNAPSHOT, self.model, self.optimizer)
+        before = run_files.load_snapshot(self.run / SNAPSHOT, self.model, self.optimizer)
+        if before.data and before.data != self.state.data:
+            hint = "Restore their files, or start another run, with --from from this one's model."
+            raise DataError(f"The questions of {self.run} have changed since its training began.", hint=hint)
+        self.state = replace(before, data=self.state.data)
 
     def _read_texts(self, log: EventLog | None) -> Iterator[events.Progressed]:
         if log is not None:
