@@ -76,13 +76,14 @@ def names(settings):
         (
             "mbc mbc-wrong mbc-empty oracle",
             "retention scaling",
-            "prepare mbc, prepare reader, mbc retention, mbc scaling 2, mbc-wrong scaling 2",
+            "prepare mbc, mbc retention, mbc scaling 2, mbc-wrong scaling 2",
         ),
-        ("mbc", "code-usage", "prepare mbc, prepare reset, prepare no-reset, code-usage"),
+        ("uniform mac", "scaling", "prepare mac, mac scaling 2"),
+        ("mbc", "code-usage", "prepare reset, prepare no-reset, code-usage"),
     ],
 )
 def test_what_stages_need_comes_first_and_once(settings, methods, protocols, expected):
-    """Retention and scaling leave out methods whose answers do not depend on the documents."""
+    """Retention and scaling leave out methods whose answers do not depend on the documents, and what only they need."""
     stages = [*cell_of(settings(methods=methods.split(), protocols=protocols.split())).stages()]
     assert ", ".join(stage.name for stage in stages) == expected
     done = set()
