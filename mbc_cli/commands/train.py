@@ -182,7 +182,7 @@ def _train(
 class TrainProgress(ProgressView):
     """Shows a training run's events; with `as_json`, prints each as a line on stdout and draws nothing."""
 
-    def __init__(self, run: Path, *, as_json: bool) -> None:
+    def __init__(self, run: Path, *, as_json: bool = False) -> None:
         super().__init__()
         self._run, self._as_json, self._total = run, as_json, 0
         self.end: events.TrainFinished | None = None
@@ -193,9 +193,9 @@ class TrainProgress(ProgressView):
         if self._as_json:
             print(json_format.dumps(event.to_json()), flush=True)
         else:
-            self._draw(event)
+            self.draw(event)
 
-    def _draw(self, event: events.Event) -> None:
+    def draw(self, event: events.Event) -> None:
         match event:
             case events.Progressed():
                 self.bar("Reading texts", event.total, completed=event.done)
