@@ -1,5 +1,7 @@
 """A suite's cells: a base LM on a dataset, with its stages, its questions and the models of its methods."""
 
+import hashlib
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -156,9 +158,9 @@ class Cell:
         held_back = self._train_and_validation[1]
         return [*stream(held_back, self.dataset.most_validation).examples] if held_back else []
 
-    def require_same_questions(self) -> None:
-        """Raise DataError if the questions differ from those that the cell's results are about, or if a document tested
-        with is also learned from."""
+    def require_same(self) -> None:
+        """Raise DataError if the questions or the preset's settings differ from those that the cell's results are about,
+        or if a document tested with is also learned from."""
         tested, (train, validation) = set(self.test.documents), self._train_and_validation
         for examples, use in ((train, "trained"), (self.question_train, "trained"), (validation, "validated")):
             if shared := len(tested & {example.text for example in examples}):
@@ -167,7 +169,10 @@ class Cell:
                     hint="Test on documents that are not in the training or validation data.",
                 )
         asked = (self.train, self.question_train, self.validation, self.test.examples)
-        self.folder.require_same_questions(digest(*asked))
+        self.folder.require_same("questions", digest(*asked))
+        if self.base.preset:  # another version may have further settings
+            settings = json.dumps(self.base.config().model_dump(exclude_defaults=True))
+            self.folder.require_same("settings", hashlib.sha256(settings.encode()).hexdigest()[:16])
 
     def method(self, name: str, rate: float | None = None) -> Method:
         """A method, ready to memorise documents, with a learning rate if it fine-tunes; its models must be trained."""

@@ -109,7 +109,7 @@ def _tried(stage: Stage, cell: Cell, skips: bool, stop: threading.Event) -> Gene
     import torch
 
     try:
-        cell.require_same_questions()
+        cell.require_same()
         if reason := cell.skip_reason(stage):
             return reason
         work = _work(stage, cell, stop)

@@ -34,7 +34,7 @@ def test_testing_with_what_was_trained_on_is_refused(settings):
     a_part = {"train": [test], "most_train": 2}, {"validation": test, "most_validation": 1}
     for changes in (*all_of_it, *a_part):
         with pytest.raises(DataError, match="8 of the 8 documents"):
-            cell_of(given, **changes).require_same_questions()
+            cell_of(given, **changes).require_same()
 
 
 def test_wrong_bank_without_training_documents():
