@@ -238,10 +238,10 @@ def _base(model: str, preset: str | None, changes: list[str]) -> "Base":
     from mbc_engine.evaluation.suite import Base
 
     name = preset or model
-    is_file = os.path.isfile(name)  # Path.is_file() raises on overlong names
-    path = str(Path(name).absolute()) if is_file or (preset is None and os.path.exists(name)) else name
-    short = Path(name).stem if is_file else Path(name).name
-    what = {"model": path} if preset is None else {"preset": path, "changes": changes}
+    short = Path(name).stem if os.path.isfile(name) else Path(name).name  # Path.is_file() raises on overlong names
+    what: dict[str, Any] = {"preset": preset, "changes": changes}
+    if preset is None:
+        what = {"model": str(Path(model).absolute()) if os.path.exists(model) else model}
     return Base(name=_slug(short), title=name, **what)
 
 

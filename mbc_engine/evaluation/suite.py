@@ -3,6 +3,7 @@
 # ruff: noqa: RUF012 - pydantic copies defaults
 
 import json
+import os
 import tomllib
 from collections.abc import Iterable, Iterator, Sequence
 from importlib.resources import files
@@ -31,6 +32,12 @@ _Name = Annotated[str, Field(pattern=r"^[^/\\\x00]+$")]  # part of a folder's na
 _Source = Annotated[
     str, AfterValidator(lambda given, info: absolute(given, info.context["folder"]) if info.context else given)
 ]
+# A preset's or a model's name, or an absolute path.
+_Preset = Annotated[str, AfterValidator(lambda given: str(Path(given).absolute()) if os.path.isfile(given) else given)]
+_Model = Annotated[
+    str,
+    AfterValidator(lambda given: str(Path(given).absolute()) if os.sep in given and os.path.exists(given) else given),
+]
 
 
 class Base(Settings):
@@ -41,9 +48,9 @@ class Base(Settings):
 
     name: _Name
     title: str
-    preset: str | None = None
+    preset: _Preset | None = None
     changes: list[str] = []
-    model: str | None = None
+    model: _Model | None = None
     optimiser: Literal["adam", "adafactor"] = "adam"
     methods: list[str] = []
     protocols: list[Protocol] = []

@@ -143,6 +143,15 @@ def test_a_read_that_the_model_does_not_have_is_refused_before_it_is_trained(sui
         load_suite(str(path))
 
 
+def test_what_bases_name_is_found_from_anywhere(suite, tmp_path):
+    (tmp_path / "own-preset.toml").write_text(load_preset("distilgpt2").to_toml())
+    with_preset = 'preset = "own-preset.toml"\n[[datasets]]\ntrain = ["squad:train[:4]"]'
+    (base,) = load_suite(suite('model = "trained"\n[[datasets]]', with_preset)).bases
+    assert base.preset == str(tmp_path / "own-preset.toml")
+    (base,) = load_suite(suite('"trained"', '"./trained"')).bases
+    assert base.model == str(tmp_path / "trained")
+
+
 def test_an_unknown_suite_lists_the_known_ones():
     with pytest.raises(ConfigError, match="There is no suite 'grand'") as caught:
         load_suite("grand")
