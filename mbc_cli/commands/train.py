@@ -156,13 +156,13 @@ def _train(
             read_paper_config(start / CONFIG)  # fails early for a model of another kind
         device = prepare_torch(command.device, threads)
     where: dict[str, Any] = {"cache": states_cache(), "device": device, "trackers": command.track}
+    where["command"] = "" if resume else replace(command, device=device).to_json()
     train_here = partial(train, config, examples, validation, run, resume=resume, start=start, **where)
     if not is_main:
         with stop_on_interrupt() as stop:
             for _ in train_here(stop=stop):
                 pass
         return
-    replace(command, device=device).save(run)
     view = TrainProgress(run, as_json=as_json)
     hint = f"Continue with: mbc train --resume --run {shlex.quote(sanitise(name_of(run)))}"
     again = "" if is_launched() else "; Ctrl-C again ends at once and loses the steps since the last snapshot"

@@ -1,5 +1,6 @@
 """A run's files during training: its lock, its model, and the snapshot from which it resumes bit-identically."""
 
+import os
 import shutil
 from ast import literal_eval
 from collections.abc import Iterator, Mapping
@@ -142,6 +143,9 @@ def _damage_refused(path: Path) -> Iterator[None]:
 
 
 def require_no_run(folder: Path) -> None:
-    """Raise ConfigError if a folder holds a run."""
+    """Raise ConfigError if a folder holds a run, or could not be made."""
     if (folder / EVENTS).exists() or (folder / SNAPSHOT).exists():
         raise ConfigError(f"{folder} already holds a run.", hint="Continue it with --resume, or choose another --run.")
+    nearest = next(place for place in (folder, *folder.absolute().parents) if os.path.exists(place))
+    if not (nearest.is_dir() and os.access(nearest, os.W_OK)):
+        raise ConfigError(f"{folder} cannot be written.", hint="Check the path and its permissions.")

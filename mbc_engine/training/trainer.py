@@ -25,7 +25,7 @@ from mbc_engine.paper.mbc import compile_parts
 from mbc_engine.paper.scoring import within_window
 from mbc_engine.runs import CONFIG, MODEL
 from mbc_engine.runs.event_log import EventLog
-from mbc_engine.runs.training_runs import EVENTS, SNAPSHOT, TRACKED, is_stop_requested, write_usage
+from mbc_engine.runs.training_runs import COMMAND, EVENTS, SNAPSHOT, TRACKED, is_stop_requested, write_usage
 from mbc_engine.training import run_files
 from mbc_engine.training.data import Batch, TextStates, TrainingSet
 from mbc_engine.training.objective import Objective, adam, learning_rate, mean_losses, optimiser_step
@@ -55,6 +55,7 @@ def train(
     start: Path | None = None,
     device: str = "cpu",
     trackers: Sequence[str] = (),
+    command: str = "",
     stop: threading.Event | None = None,
 ) -> Iterator[events.Event]:
     """Train a model and keep the one with the best validation loss in `run/model`; without `validation`, the last one.
@@ -63,7 +64,8 @@ def train(
     call this with the same arguments; the main one writes and yields events, the others yield nothing.
 
     States of frozen encoders are cached in `cache`, training starts from the weights in the model folder `start`, and
-    `trackers` are accelerate's names, such as tensorboard. Setting `stop` ends training after the step in progress.
+    `trackers` are accelerate's names, such as tensorboard; `command` is written into the run's folder, if there is one.
+    Setting `stop` ends training after the step in progress.
 
     Raises ConfigError if the run exists and `resume` is False, settings are incompatible or `start` is unsuitable, a
     tracker is not installed, or the run's files cannot be written; DataError if there are no examples, or others than
@@ -85,6 +87,8 @@ def train(
         return
     with run_files.lock_run(run), closing(EventLog(run / EVENTS)) as log:
         (run / CONFIG).write_text(config.to_toml())
+        if command:
+            (run / COMMAND).write_text(command)
         settings = _dotted(config.model_dump())
         accelerator.init_trackers(run.name, config=settings, init_kwargs={"wandb": {"dir": str(run)}})
         try:
