@@ -20,7 +20,7 @@ from pydantic import (
 )
 
 from mbc_engine.errors import ConfigError, ModelError
-from mbc_engine.names import parse_read_mode, preset_names
+from mbc_engine.names import from_anywhere, parse_read_mode, preset_names
 
 BaseWeights = Literal["float32", "bf16", "nf4", "int8"]
 EncoderWeights = Literal["float32", "nf4", "int8"]
@@ -362,16 +362,11 @@ def load_preset(name: str, overrides: list[str] | None = None) -> Config:
             f"There is no preset {name!r}.", hint=f"Presets: {', '.join(preset_names())}; or a TOML file."
         )
     config = parse_config(text, name, overrides)
-    changes: dict[str, Any] = {"confidence": None, "base": _anywhere(config.model.base)}
+    changes: dict[str, Any] = {"confidence": None, "base": from_anywhere(config.model.base, os.path.isdir)}
     for side in ("documents", "questions"):
         encoder: EncoderSettings = getattr(config.model, side)
-        changes[side] = encoder.model_copy(update={"name": _anywhere(encoder.name)})
+        changes[side] = encoder.model_copy(update={"name": from_anywhere(encoder.name, os.path.isdir)})
     return config.model_copy(update={"model": config.model.model_copy(update=changes)})
-
-
-def _anywhere(name: str) -> str:
-    """The name of a pretrained model, or its folder's absolute path."""
-    return str(Path(name).absolute()) if os.path.isdir(name) else name  # Path.is_dir() fails if it is too long
 
 
 def parse_config(text: str, origin: str, overrides: list[str] | None = None) -> Config:

@@ -40,7 +40,7 @@ from mbc_engine.errors import ConfigError, DataError
 from mbc_engine.evaluation.methods import METHODS, Protocol, controls_of
 from mbc_engine.machine import require_extra
 from mbc_engine.metrics import Golds
-from mbc_engine.names import find_model, suite_names
+from mbc_engine.names import find_model, from_anywhere, suite_names
 
 if TYPE_CHECKING:
     from mbc_engine.evaluation.report import Report
@@ -239,9 +239,7 @@ def _base(model: str, preset: str | None, changes: list[str]) -> "Base":
 
     name = preset or model
     short = Path(name).stem if os.path.isfile(name) else Path(name).name  # Path.is_file() raises on overlong names
-    what: dict[str, Any] = {"preset": preset, "changes": changes}
-    if preset is None:
-        what = {"model": str(Path(model).absolute()) if os.path.exists(model) else model}
+    what: Any = {"preset": preset, "changes": changes} if preset else {"model": from_anywhere(model)}
     return Base(name=_slug(short), title=name, **what)
 
 

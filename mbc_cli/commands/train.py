@@ -4,7 +4,6 @@ In help texts, `[b]train[/b]` keeps Rich from rendering `:train:` as an emoji.
 """
 
 import json as json_format
-import os
 import shlex
 import time
 from contextlib import suppress
@@ -38,7 +37,7 @@ from mbc_engine.datasets.by_name import absolute, own_validation
 from mbc_engine.datasets.questions import hold_out
 from mbc_engine.errors import ConfigError
 from mbc_engine.machine import is_launched, is_main_process
-from mbc_engine.names import CONFIG, find_model
+from mbc_engine.names import CONFIG, find_model, from_anywhere
 from mbc_engine.runs import MODEL, training_runs
 
 if TYPE_CHECKING:
@@ -120,7 +119,7 @@ def train(
     config = load_preset(preset, settings)
     folder, data = resolve_name(run, runs) if run else new_run(preset, runs), list(map(absolute, data))
     validation = absolute(validation) if validation else own_validation(data)
-    start = str(Path(start).absolute()) if start and os.path.exists(start) else start
+    start = start and from_anywhere(start)
     command = RunCommand(data, validation, start, device, track or [])
     _train(folder, config, command, threads, resume=False, as_json=json)
 

@@ -25,7 +25,7 @@ from mbc_engine.datasets.by_name import absolute
 from mbc_engine.errors import ConfigError, ModelError
 from mbc_engine.evaluation.methods import METHODS, Protocol
 from mbc_engine.evaluation.results import ExperimentFolder
-from mbc_engine.names import CONFIG, find_model, parse_read_mode, suite_names
+from mbc_engine.names import CONFIG, find_model, from_anywhere, parse_read_mode, suite_names
 
 _Name = Annotated[str, Field(pattern=r"^[^/\\\x00]+$")]  # part of a folder's name
 # Where questions are: a path is absolute, or relative to the `folder` of the context.
@@ -33,11 +33,8 @@ _Source = Annotated[
     str, AfterValidator(lambda given, info: absolute(given, info.context["folder"]) if info.context else given)
 ]
 # A preset's or a model's name, or an absolute path.
-_Preset = Annotated[str, AfterValidator(lambda given: str(Path(given).absolute()) if os.path.isfile(given) else given)]
-_Model = Annotated[
-    str,
-    AfterValidator(lambda given: str(Path(given).absolute()) if os.sep in given and os.path.exists(given) else given),
-]
+_Preset = Annotated[str, AfterValidator(lambda given: from_anywhere(given, os.path.isfile))]
+_Model = Annotated[str, AfterValidator(lambda given: from_anywhere(given) if os.sep in given else given)]
 
 
 class Base(Settings):
