@@ -150,7 +150,8 @@ def read_examples(path: Path) -> list[QAExample]:
     """Read a file's examples. Raises DataError if it is missing, of an unknown kind, damaged, or lacks a column."""
     try:
         if not path.is_file():
-            raise DataError(f"There is no file {path}.", hint=_WANTED)
+            fault = f"{path} is a folder." if path.is_dir() else f"There is no file {path}."
+            raise DataError(fault, hint=_WANTED)
     except OSError as error:
         raise DataError(f"{path} {reason(error)}.", hint=_WANTED) from error
     kind, compression = split_suffixes(path.name)
