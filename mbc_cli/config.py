@@ -148,7 +148,7 @@ def default_map(program: Any, content: Mapping[str, Any], path: Path) -> dict[st
 def parse_value(key: str, options: Options, typed: list[str]) -> Any:
     """The typed value as stored in the file, validated by the option itself, which may raise typer.BadParameter.
 
-    Paths are stored absolute, numbers and flags as they are, everything else as text.
+    Paths, and files in datasets' names, are stored absolute, numbers and flags as they are, everything else as text.
     """
     words, option = options[0]
     if not option.multiple and len(typed) != 1:
@@ -160,9 +160,14 @@ def parse_value(key: str, options: Options, typed: list[str]) -> Any:
         from mbc_cli.question_options import ask_options
 
         ask_options(**{**dict.fromkeys(_PARSED_TOGETHER), option.name: value})
+    from mbc_engine.datasets.by_name import absolute
+
     stored: list[Any] = []
+    is_there = os.path.isfile if option.metavar == "NAME|FILE" else lambda text: os.sep in text and os.path.exists(text)
     for parsed, text in zip(value if option.multiple else [value], given, strict=True):
-        if isinstance(parsed, Path) or (os.sep in text and os.path.exists(text)):
+        if option.metavar == "SPEC":
+            stored.append(absolute(text))
+        elif isinstance(parsed, Path) or is_there(text):
             stored.append(str(Path(text).absolute()))
         else:
             stored.append(parsed if isinstance(parsed, bool | int | float) else text)

@@ -15,14 +15,13 @@ from mbc_engine.errors import ConfigError, ModelError
 from mbc_engine.events import Validated
 from mbc_engine.names import CONFIG, find_model, is_model, own_models, packaged_model, preset_names
 from mbc_engine.runs import MODEL
-from mbc_engine.runs.training_runs import EVENTS, FollowedRun, runs_in
+from mbc_engine.runs.training_runs import COMMAND, EVENTS, FollowedRun, runs_in
 
 if TYPE_CHECKING:
     from mbc_engine.bank import CodeShape
     from mbc_engine.config import Config, ModelSettings, RetrieverReaderConfig, RetrieverReaderSettings
 
 Place = Literal["package", "yours", "run", "folder"]
-_COMMAND = "command.json"
 
 
 @dataclass(frozen=True)
@@ -150,27 +149,19 @@ class RunCommand:
     device: str | None
     track: list[str] = field(default_factory=list)
 
-    def save(self, run: Path) -> None:
-        """Save the command in a new run's folder; a folder that already holds a run keeps its own."""
-        if (run / EVENTS).exists():
-            return
-        try:
-            run.mkdir(parents=True, exist_ok=True)
-            (run / _COMMAND).write_text(json.dumps(asdict(self), indent=2) + "\n")
-        except OSError as error:
-            hint = "Check the path and the free disk space."
-            raise ConfigError(f"{run} cannot be written: {error.strerror}.", hint=hint) from error
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), indent=2) + "\n"
 
     @classmethod
     def load(cls, run: Path) -> Self:
         """Raises ConfigError if there is no such run, or the file is damaged."""
         try:
-            return cls(**json.loads((run / _COMMAND).read_text()))
+            return cls(**json.loads((run / COMMAND).read_text()))
         except FileNotFoundError as error:
             hint = "Start one with `mbc train --preset NAME --data SPEC`."
             raise ConfigError(f"There is no run to resume at {run}.", hint=hint) from error
         except (OSError, ValueError, TypeError) as error:
-            raise ConfigError(f"{run / _COMMAND} cannot be read: {error}", hint="Start a new run.") from error
+            raise ConfigError(f"{run / COMMAND} cannot be read: {error}", hint="Start a new run.") from error
 
 
 def command_of(run: Path) -> RunCommand | None:

@@ -20,7 +20,7 @@ from pydantic import (
 )
 
 from mbc_engine.errors import ConfigError, ModelError
-from mbc_engine.names import parse_read_mode, preset_names
+from mbc_engine.names import from_anywhere, parse_read_mode, preset_names
 
 BaseWeights = Literal["float32", "bf16", "nf4", "int8"]
 EncoderWeights = Literal["float32", "nf4", "int8"]
@@ -345,8 +345,9 @@ _Config = TypeVar("_Config", Config, RetrieverReaderConfig)
 def load_preset(name: str, overrides: list[str] | None = None) -> Config:
     """Load a built-in preset by name, or a TOML file by path, without its calibration, which belongs to one model.
 
-    `overrides` are settings to change, such as `training.epochs=1`; the value is TOML, or else a string. Raises
-    ConfigError if there is no such preset, or a value is invalid.
+    `overrides` are settings to change, such as `training.epochs=1`; the value is TOML, or else a string. Folders of base
+    LM and encoders become absolute: the model is used from other working folders. Raises ConfigError if there is no such
+    preset, or a value is invalid.
     """
     if name in preset_names():
         text = (files("mbc_engine") / "presets" / f"{name}.toml").read_text()
@@ -361,7 +362,11 @@ def load_preset(name: str, overrides: list[str] | None = None) -> Config:
             f"There is no preset {name!r}.", hint=f"Presets: {', '.join(preset_names())}; or a TOML file."
         )
     config = parse_config(text, name, overrides)
-    return config.model_copy(update={"model": config.model.model_copy(update={"confidence": None})})
+    changes: dict[str, Any] = {"confidence": None, "base": from_anywhere(config.model.base, os.path.isdir)}
+    for side in ("documents", "questions"):
+        encoder: EncoderSettings = getattr(config.model, side)
+        changes[side] = encoder.model_copy(update={"name": from_anywhere(encoder.name, os.path.isdir)})
+    return config.model_copy(update={"model": config.model.model_copy(update=changes)})
 
 
 def parse_config(text: str, origin: str, overrides: list[str] | None = None) -> Config:

@@ -76,6 +76,15 @@ def yield_to_others() -> None:
             subprocess.run([ionice, "-c", "idle", "-p", *map(str, changed)], capture_output=True, check=False)  # noqa: S603
 
 
+def installed_version(package: str) -> str | None:
+    """A package's version, None if it is not installed."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    with suppress(PackageNotFoundError):
+        return version(package)
+    return None
+
+
 def is_launched() -> bool:
     """Whether a launcher such as `accelerate launch` or `torchrun` started this process, alone or with others."""
     return "LOCAL_RANK" in os.environ

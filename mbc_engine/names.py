@@ -1,7 +1,9 @@
 """Names that users give (models, runs, presets, read modes), and where they are found."""
 
+import os
 import re
 import shlex
+from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path, PurePath
 from typing import Final, NamedTuple
@@ -96,6 +98,11 @@ def is_model(folder: Path) -> bool:
         return (folder / CONFIG).is_file() and (folder / WEIGHTS).is_file()
     except OSError:  # no folder could have this name
         return False
+
+
+def from_anywhere(name: str, is_there: Callable[[str], bool] = os.path.exists) -> str:
+    """The name, or the absolute path of what it names here."""
+    return str(Path(name).absolute()) if is_there(name) else name
 
 
 def find_model(name: str) -> Path:

@@ -31,6 +31,17 @@ def test_preset_from_a_file_without_its_calibration(tmp_path):
     assert load_preset(str(path), ["model.base=other"]).model.base == "other"
 
 
+def test_folders_in_a_preset_are_found_from_anywhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "some" / "encoder").mkdir(parents=True)
+    (tmp_path / "own.toml").write_text(SMALLEST)
+    model = load_preset("own.toml", ["model.base=./some"]).model
+    assert (model.base, model.encoders) == (
+        str(tmp_path / "some"),
+        dict.fromkeys(model.encoders, f"{tmp_path}/some/encoder"),
+    )
+
+
 @pytest.mark.parametrize(
     ("override", "setting", "value"),
     [

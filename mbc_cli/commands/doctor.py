@@ -19,7 +19,7 @@ from mbc_cli.render.terminal import out, print_json
 from mbc_cli.text import display_path, format_size, sanitise
 from mbc_engine import __version__
 from mbc_engine.errors import MBCError, ModelError
-from mbc_engine.machine import installing, usable_cores
+from mbc_engine.machine import installed_version, installing, usable_cores
 from mbc_engine.names import CONFIG, find_model
 
 _PACKAGES: Final = (
@@ -76,7 +76,11 @@ def check(bank: Path, runs: Path, model: str, *, asks_hub: bool) -> Report:
     devices, encoder, language_model = _devices(), packaged.minilm_folder(), packaged.locate_language_model()
     places = {"bank": bank, "runs": runs, "cache": Path(constants.HF_HUB_CACHE), "config": config_path()}
     return {
-        "versions": {"mbc": __version__, "python": platform.python_version(), **{p: _version(p) for p in _PACKAGES}},
+        "versions": {
+            "mbc": __version__,
+            "python": platform.python_version(),
+            **{p: installed_version(p) for p in _PACKAGES},
+        },
         "devices": devices,
         "hub": hub,
         "encoder": {
@@ -102,14 +106,6 @@ def check(bank: Path, runs: Path, model: str, *, asks_hub: bool) -> Report:
             {"name": name, "works": works, "detail": detail} for name, works, detail in _abilities(devices, hub, model)
         ],
     }
-
-
-def _version(package: str) -> str | None:
-    from importlib.metadata import PackageNotFoundError, version
-
-    with suppress(PackageNotFoundError):
-        return version(package)
-    return None
 
 
 def _devices() -> Report:
@@ -141,7 +137,7 @@ def _abilities(devices: Report, hub: Report, model: str) -> Iterator[tuple[str, 
     for name in ("ingest", "ask"):
         yield name, problem is None, problem or f"with the model {model}"
     problem = broken or problem
-    untrained = [package for package in ("accelerate", "peft") if _version(package) is None]
+    untrained = [package for package in ("accelerate", "peft") if installed_version(package) is None]
     missing = problem or (f"pip install {' '.join(untrained)}" if untrained else None)
     yield "train", missing is None, missing or ("on a GPU" if cards else "on the CPU: small models only")
     gpus = ", ".join(cards) or ("mps" if devices["mps"] else "")
@@ -149,10 +145,10 @@ def _abilities(devices: Report, hub: Report, model: str) -> Iterator[tuple[str, 
     yield "GPU", not broken and bool(gpus), broken or gpus or none
     from mbc_engine.lm.chat import local_models
 
-    names, lacking = local_models(), "" if _version("openai") else f"; {installing('llm')}"
+    names, lacking = local_models(), "" if installed_version("openai") else f"; {installing('llm')}"
     yield "llm", bool(names) and not lacking, (", ".join(names) or "no server such as Ollama runs here") + lacking
     for name, package in (("4-bit", "bitsandbytes"), ("tui", "textual"), ("web", "textual-serve")):
-        installed = _version(package)
+        installed = installed_version(package)
         yield name, installed is not None, f"{package} {installed}" if installed else f"pip install {package}"
 
 

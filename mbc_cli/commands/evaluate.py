@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, get_args
 import typer
 from rich.text import Text
 
+from mbc_cli.commands.train import TrainProgress
 from mbc_cli.config import evaluation_names, evaluations_folder, resolve_name, short_name, states_cache
 from mbc_cli.engine import loading, prepare_torch, read_data, require_device
 from mbc_cli.options import (
@@ -31,7 +32,6 @@ from mbc_cli.options import (
     option,
 )
 from mbc_cli.program import interrupt_message, is_from_command_line, stop_on_interrupt, stopped
-from mbc_cli.render.progress import ProgressView
 from mbc_cli.render.terminal import notes, out, print_json, print_table
 from mbc_cli.text import format_duration, pluralise, sanitise
 from mbc_engine import events
@@ -40,7 +40,7 @@ from mbc_engine.errors import ConfigError, DataError
 from mbc_engine.evaluation.methods import METHODS, Protocol, controls_of
 from mbc_engine.machine import require_extra
 from mbc_engine.metrics import Golds
-from mbc_engine.names import find_model, suite_names
+from mbc_engine.names import find_model, from_anywhere, suite_names
 
 if TYPE_CHECKING:
     from mbc_engine.evaluation.report import Report
@@ -238,10 +238,8 @@ def _base(model: str, preset: str | None, changes: list[str]) -> "Base":
     from mbc_engine.evaluation.suite import Base
 
     name = preset or model
-    is_file = os.path.isfile(name)  # Path.is_file() raises on overlong names
-    path = str(Path(name).absolute()) if is_file or (preset is None and os.path.exists(name)) else name
-    short = Path(name).stem if is_file else Path(name).name
-    what = {"model": path} if preset is None else {"preset": path, "changes": changes}
+    short = Path(name).stem if os.path.isfile(name) else Path(name).name  # Path.is_file() raises on overlong names
+    what: Any = {"preset": preset, "changes": changes} if preset else {"model": from_anywhere(model)}
     return Base(name=_slug(short), title=name, **what)
 
 
@@ -310,11 +308,10 @@ _ALL = "Stages"
 _BARS = {"read texts": "Reading texts", "take in documents": "Memorising", "answer questions": "Answering"}
 
 
-class ExperimentView(ProgressView):
+class ExperimentView(TrainProgress):
     def __init__(self, folder: Path) -> None:
-        super().__init__()
-        self._folder = folder
-        self._total_steps = self._kept = 0
+        super().__init__(folder)
+        self._kept = 0
         self.is_finished = False
 
     def show(self, event: events.Event) -> None:
@@ -327,22 +324,17 @@ class ExperimentView(ProgressView):
                 self._end_stage(event)
             case events.Progressed():
                 self.bar(_BARS[event.work], event.total, completed=event.done)
-            case events.TrainStarted():
-                self._total_steps = event.total_steps
-                self.bar("Training", event.total_steps, completed=event.step)
-            case events.TrainStep():
-                self.bar("Training", self._total_steps, completed=event.step, note=f"loss {event.loss:.3f}")
             case events.TuningStep():
                 self.bar("Tuning", event.total_steps, completed=event.step, note=f"loss {event.loss:.3f}")
-            case events.Validated() | events.RateTried():
-                tried = (
-                    f"learning rate {event.rate:g}" if isinstance(event, events.RateTried) else f"step {event.step:,}"
-                )
-                self.line(f"  {tried}: exact match {event.exact_match:.1f} % · F1 {event.f1:.1f} %", "dim")
+            case events.RateTried():
+                tried = f"learning rate {event.rate:g}"
+                self.line(f"{tried}: exact match {event.exact_match:.1f} % · F1 {event.f1:.1f} %")
             case events.ExperimentFinished():
                 self._show_kept()
                 self.is_finished = True
                 self.remove_bar(_ALL)
+            case _:
+                self.draw(event)
 
     def _end_stage(self, event: events.StageFinished | events.StageSkipped) -> None:
         for name in ("Training", "Tuning", *_BARS.values()):
@@ -359,7 +351,7 @@ class ExperimentView(ProgressView):
     def _show_kept(self) -> None:
         if self._kept:
             were = "was" if self._kept == 1 else "were"
-            self.line(f"{sanitise(self._folder)}: {pluralise(self._kept, 'stage')} {were} already done.")
+            self.line(f"{sanitise(self._run)}: {pluralise(self._kept, 'stage')} {were} already done.")
             self._kept = 0
 
 

@@ -278,6 +278,7 @@ def _facts(name: str, model: LocalModel | None, config: "Config | RetrieverReade
     if best := model.best:
         questions = pluralise(best.questions, "question")
         facts.append(("best", f"F1 {best.f1:.1f} %, exact match {best.exact_match:.1f} % ({questions})"))
-    ask = f"mbc ask --model {shlex.quote(sanitise(model.handle))}"
-    facts += [("on disk", format_size(model.size)), ("ask", ask)]
+    facts.append(("on disk", format_size(model.size)))
+    if settings.quantised:  # else no bank can be made with it
+        facts.append(("ask", f"mbc ask --model {shlex.quote(sanitise(model.handle))}"))
     return [("model", model.name), ("folder", str(model.folder)), *facts]

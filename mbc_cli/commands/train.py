@@ -4,7 +4,6 @@ In help texts, `[b]train[/b]` keeps Rich from rendering `:train:` as an emoji.
 """
 
 import json as json_format
-import os
 import shlex
 import time
 from contextlib import suppress
@@ -38,7 +37,7 @@ from mbc_engine.datasets.by_name import absolute, own_validation
 from mbc_engine.datasets.questions import hold_out
 from mbc_engine.errors import ConfigError
 from mbc_engine.machine import is_launched, is_main_process
-from mbc_engine.names import CONFIG, find_model
+from mbc_engine.names import CONFIG, find_model, from_anywhere
 from mbc_engine.runs import MODEL, training_runs
 
 if TYPE_CHECKING:
@@ -115,10 +114,12 @@ def train(
         raise ConfigError("Processes that train together need a common run.", hint="Give --run a name.")
     from mbc_engine.config import load_preset
 
-    config = load_preset(preset, _changes(settings or [], base))
+    if base is not None:  # a string in JSON is one in TOML
+        settings = [*(settings or []), f"model.base={json_format.dumps(base, ensure_ascii=False)}"]
+    config = load_preset(preset, settings)
     folder, data = resolve_name(run, runs) if run else new_run(preset, runs), list(map(absolute, data))
     validation = absolute(validation) if validation else own_validation(data)
-    start = str(Path(start).absolute()) if start and os.path.exists(start) else start
+    start = start and from_anywhere(start)
     command = RunCommand(data, validation, start, device, track or [])
     _train(folder, config, command, threads, resume=False, as_json=json)
 
@@ -131,13 +132,6 @@ def _resume(
     device = device if is_from_command_line(ctx, "device") else before.device
     command = replace(before, device=device, track=track or before.track)
     _train(run, config_of(run), command, threads, resume=True, as_json=as_json)
-
-
-def _changes(settings: list[str], base: str | None) -> list[str]:
-    if base is None:
-        return settings
-    name = str(Path(base).absolute()) if os.path.isdir(base) else base  # the same from any working folder
-    return [*settings, f"model.base={json_format.dumps(name, ensure_ascii=False)}"]  # a string in JSON is one in TOML
 
 
 def _train(
@@ -161,13 +155,13 @@ def _train(
             read_paper_config(start / CONFIG)  # fails early for a model of another kind
         device = prepare_torch(command.device, threads)
     where: dict[str, Any] = {"cache": states_cache(), "device": device, "trackers": command.track}
+    where["command"] = "" if resume else replace(command, device=device).to_json()
     train_here = partial(train, config, examples, validation, run, resume=resume, start=start, **where)
     if not is_main:
         with stop_on_interrupt() as stop:
             for _ in train_here(stop=stop):
                 pass
         return
-    replace(command, device=device).save(run)
     view = TrainProgress(run, as_json=as_json)
     hint = f"Continue with: mbc train --resume --run {shlex.quote(sanitise(name_of(run)))}"
     again = "" if is_launched() else "; Ctrl-C again ends at once and loses the steps since the last snapshot"
@@ -187,7 +181,7 @@ def _train(
 class TrainProgress(ProgressView):
     """Shows a training run's events; with `as_json`, prints each as a line on stdout and draws nothing."""
 
-    def __init__(self, run: Path, *, as_json: bool) -> None:
+    def __init__(self, run: Path, *, as_json: bool = False) -> None:
         super().__init__()
         self._run, self._as_json, self._total = run, as_json, 0
         self.end: events.TrainFinished | None = None
@@ -198,9 +192,9 @@ class TrainProgress(ProgressView):
         if self._as_json:
             print(json_format.dumps(event.to_json()), flush=True)
         else:
-            self._draw(event)
+            self.draw(event)
 
-    def _draw(self, event: events.Event) -> None:
+    def draw(self, event: events.Event) -> None:
         match event:
             case events.Progressed():
                 self.bar("Reading texts", event.total, completed=event.done)

@@ -4,6 +4,7 @@ The first of `LAYOUTS` whose columns are all present says which hold the documen
 """
 
 import csv
+import hashlib
 import json
 import lzma
 import math
@@ -130,6 +131,16 @@ def evenly_spaced(items: Sequence[T], count: int | None) -> list[T]:
     return [items[index * len(items) // count] for index in range(count)]
 
 
+def digest(*parts: Sequence[QAExample]) -> str:
+    """A digest of all questions, their documents and answers, by which a resumed run knows its own."""
+    whole = hashlib.sha256()
+    for examples in parts:
+        for one in examples:
+            whole.update(json.dumps([one.id, one.text, one.question, one.answers]).encode())
+        whole.update(b"\n")
+    return whole.hexdigest()[:16]
+
+
 def made_up_stories() -> list[QAExample]:
     """Questions about ten news stories that no model has seen, of `mbc demo`; see recipes/newswire."""
     return read_examples(Path(__file__).with_name("stories.jsonl"))
@@ -139,7 +150,8 @@ def read_examples(path: Path) -> list[QAExample]:
     """Read a file's examples. Raises DataError if it is missing, of an unknown kind, damaged, or lacks a column."""
     try:
         if not path.is_file():
-            raise DataError(f"There is no file {path}.", hint=_WANTED)
+            fault = f"{path} is a folder." if path.is_dir() else f"There is no file {path}."
+            raise DataError(fault, hint=_WANTED)
     except OSError as error:
         raise DataError(f"{path} {reason(error)}.", hint=_WANTED) from error
     kind, compression = split_suffixes(path.name)

@@ -8,16 +8,16 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from mbc_engine.config import Config, load_preset, read_paper_config
+from mbc_engine.config import Config
 from mbc_engine.datasets.by_name import load_examples, own_validation
-from mbc_engine.datasets.layout import QAExample, evenly_spaced, made_up_stories
+from mbc_engine.datasets.layout import QAExample, digest, evenly_spaced, made_up_stories
 from mbc_engine.datasets.questions import hold_out
 from mbc_engine.errors import DataError
-from mbc_engine.evaluation.methods import METHODS, Method, Protocol
+from mbc_engine.evaluation.methods import METHODS, Method, MethodKind, Protocol
 from mbc_engine.evaluation.protocols import Stream, stream
 from mbc_engine.evaluation.results import CellFolder, ExperimentFolder
 from mbc_engine.evaluation.suite import Base, Dataset, Suite
-from mbc_engine.names import CONFIG, find_model, parse_read_mode
+from mbc_engine.names import parse_read_mode
 from mbc_engine.runs import MODEL
 
 if TYPE_CHECKING:
@@ -83,39 +83,47 @@ class Cell:
 
     def stages(self) -> Iterator[Stage]:
         """All stages, each after those it needs."""
-        kinds = [METHODS[name] for name in self.suite.methods_of(self.base) if name in METHODS]
-        protocols, folder = self.suite.protocols_of(self.base), self.folder
-        needed = dict.fromkeys(need for kind in kinds for need in kind.needs)
-        trained = [need for need in needed if self.dataset.train and not (need == "mbc" and self.base.model)]
+        base, train = self.base, self.dataset.train
+        kinds = [METHODS[name] for name in self.suite.methods_of(base) if name in METHODS]
+        trained = [need for kind in kinds for need in kind.needs if train and not (need == "mbc" and base.model)]
+        asked = [stage for kind in kinds for stage in self._asked(kind, trained)]
+        needed = {need for stage in asked for need in stage.needs}
 
         def training(name: str) -> Stage:
             needs = ("prepare questions",) if name == "camels" else ()
-            return Stage("prepare", name, folder.prepared / name / "prepared", needs)
+            return Stage("prepare", name, self.folder.prepared / name / "prepared", needs)
 
-        yield from map(training, trained)
-        # Of all documents, online adaptation tells.
-        sizes = sorted({size for size in self.suite.scaling if size < self.suite.documents})
-        for kind in kinds:
-            name, needs = kind.name, tuple(f"prepare {need}" for need in kind.needs if need in trained)
-            if kind.is_fine_tuned:
-                yield Stage("rate", name, folder.file(name, "rate"), needs)
-                needs = (*needs, f"{name} rate")
-            if "online" in protocols:
-                yield Stage("online", name, folder.file(name, "online"), needs)
-            if "retention" in protocols and kind.adapts and kind.control_of is None:
-                yield Stage("retention", name, folder.file(name, "retention"), needs)
-            # Fine-tuning a base LM for each of many memories takes days.
-            for size in sizes if "scaling" in protocols and kind.adapts and not kind.is_fine_tuned else ():
-                yield Stage("scaling", name, folder.file(name, f"scaling-{size}"), needs, size)
-        if "code-usage" in protocols:
+        yield from (training(name) for name in dict.fromkeys(trained) if f"prepare {name}" in needed)
+        yield from asked
+        if "code-usage" in self.suite.protocols_of(base):
             yield from map(training, ("reset", "no-reset"))
-            yield Stage("code-usage", "", folder.file("", "code-usage"), ("prepare reset", "prepare no-reset"))
+            yield Stage("code-usage", "", self.folder.file("", "code-usage"), ("prepare reset", "prepare no-reset"))
+
+    def _asked(self, kind: MethodKind, trained: Sequence[str]) -> Iterator[Stage]:
+        """The stages in which a method is asked, and its learning rate chosen."""
+        protocols, stages = self.suite.protocols_of(self.base), list[Stage]()
+        needs = tuple(f"prepare {need}" for need in kind.needs if need in trained)
+        rate = (f"{kind.name} rate",) if kind.is_fine_tuned else ()
+
+        def stage(protocol: Protocol, size: int | None = None) -> Stage:
+            file = self.folder.file(kind.name, f"{protocol}-{size}" if size else protocol)
+            return Stage(protocol, kind.name, file, (*needs, *rate), size)
+
+        if "online" in protocols:
+            stages.append(stage("online"))
+        if "retention" in protocols and kind.adapts and kind.control_of is None:
+            stages.append(stage("retention"))
+        # Fine-tuning a base LM for each of many memories takes days.
+        if "scaling" in protocols and kind.adapts and not kind.is_fine_tuned:
+            # Of all documents, online adaptation tells.
+            sizes = sorted({size for size in self.suite.scaling if size < self.suite.documents})
+            stages += [stage("scaling", size) for size in sizes]
+        if stages and rate:
+            yield Stage("rate", kind.name, self.folder.file(kind.name, "rate"), needs)
+        yield from stages
 
     def config(self, changes: Sequence[str] = ()) -> Config:
-        base, changes = self.base, [*changes, f"training.seed={self.suite.seed}"]
-        if base.model is None:
-            return load_preset(base.preset or "", [*base.changes, *changes])
-        return read_paper_config(find_model(base.model) / CONFIG, changes)
+        return self.base.config([*changes, f"training.seed={self.suite.seed}"])
 
     def config_of(self, trained: str) -> Config:
         """The training config of a model of the paper's method."""
@@ -150,21 +158,21 @@ class Cell:
         held_back = self._train_and_validation[1]
         return [*stream(held_back, self.dataset.most_validation).examples] if held_back else []
 
-    def require_same_questions(self) -> None:
-        """Raise DataError if the questions differ from those that the cell's results are about, or if a document tested
-        with is also learned from."""
-        tested, digest, (train, validation) = set(self.test.documents), hashlib.sha256(), self._train_and_validation
+    def require_same(self) -> None:
+        """Raise DataError if the questions or the preset's settings differ from those that the cell's results are about,
+        or if a document tested with is also learned from."""
+        tested, (train, validation) = set(self.test.documents), self._train_and_validation
         for examples, use in ((train, "trained"), (self.question_train, "trained"), (validation, "validated")):
             if shared := len(tested & {example.text for example in examples}):
                 raise DataError(
                     f"{shared:,} of the {len(tested):,} documents of {self.dataset.test} are also {use} on.",
                     hint="Test on documents that are not in the training or validation data.",
                 )
-        for asked in (self.train, self.question_train, self.validation, self.test.examples):
-            for example in asked:
-                digest.update(json.dumps([example.id, example.text, example.question, example.answers]).encode())
-            digest.update(b"\n")
-        self.folder.require_same_questions(digest.hexdigest()[:16])
+        asked = (self.train, self.question_train, self.validation, self.test.examples)
+        self.folder.require_same("questions", digest(*asked))
+        if self.base.preset:  # another version may have further settings
+            settings = json.dumps(self.base.config().model_dump(exclude_defaults=True))
+            self.folder.require_same("settings", hashlib.sha256(settings.encode()).hexdigest()[:16])
 
     def method(self, name: str, rate: float | None = None) -> Method:
         """A method, ready to memorise documents, with a learning rate if it fine-tunes; its models must be trained."""

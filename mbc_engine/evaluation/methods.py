@@ -83,6 +83,12 @@ class MethodKind:
         return self.adapts and "questions" in self.needs
 
     @property
+    def bank_settings(self) -> tuple[str, ...] | None:
+        """How the model of the paper's method that reads its bank differs from MBC; None if none does."""
+        vectors = ("model.quantised=false",)
+        return {"mbc": (), "mbc-null": (), "mac": vectors, "mbc-unquantised": vectors}.get(next(iter(self.needs), ""))
+
+    @property
     def needs_training_data(self) -> bool:
         """Whether it needs questions to train on even around a trained model."""
         return self.is_fine_tuned or not {*self.needs} <= {"mbc", "questions", "reader"}

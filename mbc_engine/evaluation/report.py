@@ -212,10 +212,10 @@ def _cautions(cell: CellReport) -> Iterator[str]:
     measured = [(row, row.online) for row in cell.rows if row.online is not None]
     asked = {online.scores.questions for _, online in measured}
     if asked and min(asked) < _FEW_QUESTIONS:
-        yield f"Figures from {min(asked)} questions. Go by the intervals, not the digits."
+        yield f"Figures from {min(asked)} question{'s' * (min(asked) > 1)}. Go by the intervals, not the digits."
     if 1 < cell.clusters < _FEW_CLUSTERS:
-        least = p_value(2 / 2**cell.clusters)
-        yield f"The documents come from {cell.clusters} articles: no test can give a p below {least}."
+        least = max(2 / 2**cell.clusters, 1e-4)  # of all sign flips, or of 10,000
+        yield f"The documents come from {cell.clusters} articles: no test can give a p below {least:.2g}."
     if len(asked) > 1:
         yield f"The methods were not all asked the same number of questions ({min(asked)} to {max(asked)})."
     paper = methods.ADAPTED_DOCUMENTS

@@ -250,13 +250,13 @@ class CellFolder:
     def methods(self) -> list[str]:
         return sorted({path.parent.name for path in self.results_folder.glob("*/*.json")})
 
-    def require_same_questions(self, digest: str) -> None:
-        """Record the digest of the cell's questions, or raise DataError if it differs from the recorded one."""
-        path = self.path / "questions.json"
+    def require_same(self, what: str, digest: str) -> None:
+        """Record the digest of the cell's questions or preset, or raise DataError if it differs from the recorded one."""
+        path = self.path / f"{what}.json"
         if not path.exists():
             _write(path, digest, str)
         elif _read(path, str) != digest:
-            fault = f"The questions of {self.path.name} have changed since the evaluation began."
+            fault = f"The {what} of {self.path.name} have changed since the evaluation began."
             raise DataError(fault, hint="Restore their files, or use another folder.")
 
     def _predictions(self, method: str, kind: str, one: Measurement) -> Path:

@@ -11,7 +11,6 @@ import time
 from collections.abc import Generator, Iterator
 from contextlib import closing, suppress
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final
 
@@ -35,7 +34,7 @@ from mbc_engine.events import (
     TrainStep,
     TuningStep,
 )
-from mbc_engine.machine import memory, processor, usable_cores
+from mbc_engine.machine import installed_version, memory, processor, usable_cores
 from mbc_engine.runs.event_log import EventLog, read_events
 from mbc_engine.runs.training_runs import EVENTS, SNAPSHOT
 from mbc_engine.text.decoding import storable
@@ -110,7 +109,7 @@ def _tried(stage: Stage, cell: Cell, skips: bool, stop: threading.Event) -> Gene
     import torch
 
     try:
-        cell.require_same_questions()
+        cell.require_same()
         if reason := cell.skip_reason(stage):
             return reason
         work = _work(stage, cell, stop)
@@ -201,10 +200,7 @@ def _training(name: str, cell: Cell, stop: threading.Event) -> Iterator[Event]:
 def environment(seed: int, device: str = "cpu", command: str = "") -> dict[str, Any]:
     """The environment of an evaluation: versions, machine, seed, date (ISO 8601, UTC), command line."""
     torch, commit, folder = sys.modules.get("torch"), "", Path(mbc_engine.__file__).parents[1]
-    packages, gpu = {}, None if device == "cpu" else device
-    for name in _PACKAGES:
-        with suppress(PackageNotFoundError):
-            packages[name] = version(name)
+    versions, gpu = {name: installed_version(name) for name in _PACKAGES}, None if device == "cpu" else device
     if torch and device.startswith("cuda"):
         gpu = torch.cuda.get_device_name(device)
     if (folder / ".git").exists():
@@ -215,7 +211,7 @@ def environment(seed: int, device: str = "cpu", command: str = "") -> dict[str, 
         "mbc": mbc_engine.__version__,
         "commit": commit or None,
         "python": platform.python_version(),
-        "packages": packages,
+        "packages": {name: version for name, version in versions.items() if version},
         "platform": f"{platform.system()} {platform.release()} {platform.machine()}",
         "cpu": processor(),
         "cores": usable_cores(),

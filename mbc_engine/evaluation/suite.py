@@ -3,8 +3,9 @@
 # ruff: noqa: RUF012 - pydantic copies defaults
 
 import json
+import os
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -19,18 +20,21 @@ from pydantic import (
     ValidationError,
 )
 
-from mbc_engine.config import Settings, first_fault, load_preset, read_model_config
+from mbc_engine.config import Config, Settings, first_fault, load_preset, read_model_config, read_paper_config
 from mbc_engine.datasets.by_name import absolute
 from mbc_engine.errors import ConfigError, ModelError
 from mbc_engine.evaluation.methods import METHODS, Protocol
 from mbc_engine.evaluation.results import ExperimentFolder
-from mbc_engine.names import CONFIG, find_model, parse_read_mode, suite_names
+from mbc_engine.names import CONFIG, find_model, from_anywhere, parse_read_mode, suite_names
 
 _Name = Annotated[str, Field(pattern=r"^[^/\\\x00]+$")]  # part of a folder's name
 # Where questions are: a path is absolute, or relative to the `folder` of the context.
 _Source = Annotated[
     str, AfterValidator(lambda given, info: absolute(given, info.context["folder"]) if info.context else given)
 ]
+# A preset's or a model's name, or an absolute path.
+_Preset = Annotated[str, AfterValidator(lambda given: from_anywhere(given, os.path.isfile))]
+_Model = Annotated[str, AfterValidator(lambda given: from_anywhere(given) if os.sep in given else given)]
 
 
 class Base(Settings):
@@ -41,12 +45,18 @@ class Base(Settings):
 
     name: _Name
     title: str
-    preset: str | None = None
+    preset: _Preset | None = None
     changes: list[str] = []
-    model: str | None = None
+    model: _Model | None = None
     optimiser: Literal["adam", "adafactor"] = "adam"
     methods: list[str] = []
     protocols: list[Protocol] = []
+
+    def config(self, changes: Iterable[str] = ()) -> Config:
+        """The settings of MBC around this base LM, with further changes."""
+        if self.model is None:
+            return load_preset(self.preset or "", [*self.changes, *changes])
+        return read_paper_config(find_model(self.model) / CONFIG, [*changes])
 
 
 class Dataset(Settings):
@@ -192,7 +202,11 @@ def require_usable(suite: Suite, origin: str | None = None) -> None:
         raise ConfigError(f"{origin}: {fault}." if origin else f"{fault[0].upper()}{fault[1:]}.", hint=hint)
     for base in suite.bases:
         if base.preset is not None:
-            load_preset(base.preset, base.changes)
+            base.config()
+            for kind in (METHODS[name] for name in suite.methods_of(base)):
+                read, settings = kind.read or suite.read, kind.bank_settings
+                if read is not None and settings is not None:
+                    base.config([f"model.read={json.dumps(read)}", *settings])
 
 
 def _faults(suite: Suite) -> Iterator[tuple[str, str]]:

@@ -168,7 +168,7 @@ def open_pretrained(
 @contextmanager
 def load_errors(what: str, hint: str) -> Iterator[None]:
     """Turn errors in loading a pretrained model into ModelError; `what` is the model in the user's words."""
-    from huggingface_hub.errors import GatedRepoError, StrictDataclassError
+    from huggingface_hub.errors import GatedRepoError, HFValidationError, StrictDataclassError
 
     # What the libraries raise for files that are missing, damaged or inconsistent.
     unreadable = (OSError, ValueError, KeyError, TypeError, ImportError, RuntimeError,
@@ -184,6 +184,8 @@ def load_errors(what: str, hint: str) -> Iterator[None]:
         if isinstance(error.__cause__, GatedRepoError):
             hint = "Ask for access on its page, then log in with `hf auth login`."
         lines = [line.strip() for line in str(error).strip().splitlines()] or [type(error).__name__]
+        if isinstance(error.__cause__, HFValidationError):  # of a path that leads nowhere
+            lines = ["there is no such folder, and no hub id of this form."]
         # Some first lines only announce the second.
         reason = " ".join(lines[: 2 if lines[0].endswith(":") else 1])
         raise ModelError(f"{what} could not be opened: {reason}", hint=hint) from error

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+COMMAND = "command.json"
 EVENTS = "events.jsonl"
 SNAPSHOT = "snapshot.safetensors"
 LOCK = "lock"

@@ -1,5 +1,6 @@
 """A run's files during training: its lock, its model, and the snapshot from which it resumes bit-identically."""
 
+import os
 import shutil
 from ast import literal_eval
 from collections.abc import Iterator, Mapping
@@ -64,7 +65,8 @@ class TrainingState:
     """A training's progress after `step` optimiser steps.
 
     `best_loss` is the lowest validation loss so far, in nats, and `best_epoch` its epoch, None and -1 before the first;
-    `events` is the size in bytes of the event log up to this step.
+    `events` is the size in bytes of the event log up to this step, `data` a digest of the questions trained and validated
+    on, which older snapshots lack.
     """
 
     step: int
@@ -73,6 +75,7 @@ class TrainingState:
     is_quantising: bool
     events: int
     seconds: float
+    data: str = ""
 
 
 def save_snapshot(
@@ -140,6 +143,9 @@ def _damage_refused(path: Path) -> Iterator[None]:
 
 
 def require_no_run(folder: Path) -> None:
-    """Raise ConfigError if a folder holds a run."""
+    """Raise ConfigError if a folder holds a run, or could not be made."""
     if (folder / EVENTS).exists() or (folder / SNAPSHOT).exists():
         raise ConfigError(f"{folder} already holds a run.", hint="Continue it with --resume, or choose another --run.")
+    nearest = next(place for place in (folder, *folder.absolute().parents) if os.path.exists(place))
+    if not (nearest.is_dir() and os.access(nearest, os.W_OK)):
+        raise ConfigError(f"{folder} cannot be written.", hint="Check the path and its permissions.")

@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final
@@ -14,7 +15,7 @@ from accelerate.tracking import get_available_trackers
 
 from mbc_engine import events
 from mbc_engine.config import Config, read_paper_config
-from mbc_engine.datasets.layout import QAExample, evenly_spaced
+from mbc_engine.datasets.layout import QAExample, digest, evenly_spaced
 from mbc_engine.errors import ConfigError, DataError
 from mbc_engine.lm.pretrained import checkpoint_layers, is_fast_in_bf16
 from mbc_engine.machine import Throttle
@@ -24,7 +25,7 @@ from mbc_engine.paper.mbc import compile_parts
 from mbc_engine.paper.scoring import within_window
 from mbc_engine.runs import CONFIG, MODEL
 from mbc_engine.runs.event_log import EventLog
-from mbc_engine.runs.training_runs import EVENTS, SNAPSHOT, TRACKED, is_stop_requested, write_usage
+from mbc_engine.runs.training_runs import COMMAND, EVENTS, SNAPSHOT, TRACKED, is_stop_requested, write_usage
 from mbc_engine.training import run_files
 from mbc_engine.training.data import Batch, TextStates, TrainingSet
 from mbc_engine.training.objective import Objective, adam, learning_rate, mean_losses, optimiser_step
@@ -54,6 +55,7 @@ def train(
     start: Path | None = None,
     device: str = "cpu",
     trackers: Sequence[str] = (),
+    command: str = "",
     stop: threading.Event | None = None,
 ) -> Iterator[events.Event]:
     """Train a model and keep the one with the best validation loss in `run/model`; without `validation`, the last one.
@@ -62,11 +64,12 @@ def train(
     call this with the same arguments; the main one writes and yields events, the others yield nothing.
 
     States of frozen encoders are cached in `cache`, training starts from the weights in the model folder `start`, and
-    `trackers` are accelerate's names, such as tensorboard. Setting `stop` ends training after the step in progress.
+    `trackers` are accelerate's names, such as tensorboard; `command` is written into the run's folder, if there is one.
+    Setting `stop` ends training after the step in progress.
 
     Raises ConfigError if the run exists and `resume` is False, settings are incompatible or `start` is unsuitable, a
-    tracker is not installed, or the run's files cannot be written; DataError if there are no examples; ModelError if a
-    pretrained part is missing.
+    tracker is not installed, or the run's files cannot be written; DataError if there are no examples, or others than
+    before; ModelError if a pretrained part is missing.
     """
     require_trackers(trackers)
     if start is not None:
@@ -84,6 +87,8 @@ def train(
         return
     with run_files.lock_run(run), closing(EventLog(run / EVENTS)) as log:
         (run / CONFIG).write_text(config.to_toml())
+        if command:
+            (run / COMMAND).write_text(command)
         settings = _dotted(config.model_dump())
         accelerator.init_trackers(run.name, config=settings, init_kwargs={"wandb": {"dir": str(run)}})
         try:
@@ -178,7 +183,8 @@ class _Training:
         self.optimizer = processes.prepare(self.objective, optimizer, self.model.codebook)
         self.steps_per_epoch = self.data.steps(self.settings.batch_size)
         self.total_steps = self.steps_per_epoch * self.settings.epochs
-        self.state = run_files.TrainingState(0, None, -1, self.model.is_quantising, 0, 0.0)
+        given = digest(examples, validation)
+        self.state = run_files.TrainingState(0, None, -1, self.model.is_quantising, 0, 0.0, given)
         self.usage_throttle = Throttle(_USAGE_SHARE, _USAGE_SECONDS)
         self.is_fresh = start is None
 
@@ -219,7 +225,11 @@ class _Training:
     def _resume(self, log: EventLog | None) -> None:
         if log is not None:
             run_files.recover_model(self.run)
-        self.state = run_files.load_snapshot(self.run / SNAPSHOT, self.model, self.optimizer)
+        before = run_files.load_snapshot(self.run / SNAPSHOT, self.model, self.optimizer)
+        if before.data and before.data != self.state.data:
+            hint = "Restore their files, or start another run, with --from from this one's model."
+            raise DataError(f"The questions of {self.run} have changed since its training began.", hint=hint)
+        self.state = replace(before, data=self.state.data)
 
     def _read_texts(self, log: EventLog | None) -> Iterator[events.Progressed]:
         if log is not None:

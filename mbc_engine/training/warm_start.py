@@ -79,9 +79,10 @@ def require_enough(codebook: Codebook, documents: int) -> None:
     """Raise ConfigError if this many documents give fewer vectors per codebook than it has codes."""
     vectors = min(documents, SAMPLE) * (1 if codebook.per_position else codebook.tokens)
     if vectors < codebook.num_codes:
+        most = 1 << vectors.bit_length() - 1
         raise ConfigError(
-            f"A codebook of {codebook.num_codes} codes cannot start from {documents} documents.",
-            hint=f"Train on more documents, or with --set model.codebook.codes={1 << max(vectors, 2).bit_length() - 1}.",
+            f"A codebook of {codebook.num_codes} codes cannot start from {documents} document{'s' * (documents > 1)}.",
+            hint=f"Train on more documents{f', or with --set model.codebook.codes={most}' if most > 1 else ''}.",
         )
 
 

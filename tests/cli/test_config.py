@@ -91,9 +91,14 @@ def test_a_flag_of_the_config_can_be_turned_off(mbc, config, small_bank, key):
         (("read", "routed:2"), {"read": "routed:2"}),
         (("bank-list.json", "true"), {"bank-list": {"json": True}}),
         (("bank", "here.mbc"), {"bank": "{home}/here.mbc"}),
+        (("train.preset", "own.toml"), {"train": {"preset": "{home}/own.toml"}}),
+        (("train.preset", "distilgpt2"), {"train": {"preset": "distilgpt2"}}),
+        (("eval.train", "a.csv[:9]", "squad:train"), {"eval": {"train": ["{home}/a.csv[:9]", "squad:train"]}}),
     ],
 )
 def test_values_are_stored_with_their_types(mbc, config, home, arguments, stored):
+    (home / "own.toml").touch()
+    (home / "distilgpt2").mkdir()
     result = mbc("config", "set", *arguments)
     assert result.exit_code == 0, result.stderr
     assert tomllib.loads(config.read_text().replace(str(home), "{home}")) == stored

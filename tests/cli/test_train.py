@@ -57,6 +57,7 @@ def test_errors(mbc, home, arguments, code):
     assert (result.exit_code, result.stdout) == (code, "")
     assert result.stderr.startswith("Error: ")
     assert len(result.stderr.splitlines()) <= 2
+    assert [*damaged.parent.iterdir()] == [damaged]  # no run was begun
 
 
 def test_ctrl_c_and_resume(mbc, preset, data, home, monkeypatch):

@@ -160,3 +160,8 @@ def test_errors(load, name, content, message):
         load(name, content)
     assert message in caught.value.message
     assert "\n" not in caught.value.message
+
+
+def test_a_folder_is_not_a_missing_file(tmp_path):
+    with pytest.raises(DataError, match=r"is a folder\.$"):
+        read_examples(tmp_path)

@@ -34,7 +34,7 @@ def test_testing_with_what_was_trained_on_is_refused(settings):
     a_part = {"train": [test], "most_train": 2}, {"validation": test, "most_validation": 1}
     for changes in (*all_of_it, *a_part):
         with pytest.raises(DataError, match="8 of the 8 documents"):
-            cell_of(given, **changes).require_same_questions()
+            cell_of(given, **changes).require_same()
 
 
 def test_wrong_bank_without_training_documents():
@@ -76,13 +76,14 @@ def names(settings):
         (
             "mbc mbc-wrong mbc-empty oracle",
             "retention scaling",
-            "prepare mbc, prepare reader, mbc retention, mbc scaling 2, mbc-wrong scaling 2",
+            "prepare mbc, mbc retention, mbc scaling 2, mbc-wrong scaling 2",
         ),
-        ("mbc", "code-usage", "prepare mbc, prepare reset, prepare no-reset, code-usage"),
+        ("uniform mac", "scaling", "prepare mac, mac scaling 2"),
+        ("mbc", "code-usage", "prepare reset, prepare no-reset, code-usage"),
     ],
 )
 def test_what_stages_need_comes_first_and_once(settings, methods, protocols, expected):
-    """Retention and scaling leave out methods whose answers do not depend on the documents."""
+    """Retention and scaling leave out methods whose answers do not depend on the documents, and what only they need."""
     stages = [*cell_of(settings(methods=methods.split(), protocols=protocols.split())).stages()]
     assert ", ".join(stage.name for stage in stages) == expected
     done = set()

@@ -139,6 +139,8 @@ def test_cautions(published):
     assert of(mbc=(50, 100), uniform=(20, 100)) == []
     assert of(mbc=(30, 99)) == ["Figures from 99 questions. Go by the intervals"]
     assert of(mbc=(9, 19))[1] == "The documents come from 19 articles"
+    few = build_report({}, [cell_of({"mbc": results_of(predict(9, clusters))}) for clusters in (4, 13, 19)]).cautions
+    assert [caution.rpartition(" ")[2] for caution in few[1::2]] == ["0.12.", "0.00024.", "0.0001."]
     assert of(mbc=(50, 100), uniform=(20, 110)) == [
         "The methods were not all asked the same number of questions (100 to 110)."
     ]

@@ -107,7 +107,7 @@ class TestBeginning:
 
     def test_other_settings_are_refused_and_named(self, folder):
         folder.begin(SETTINGS, HERE, SETTINGS)
-        folder.cell("b-d").require_same_questions("abc")
+        folder.cell("b-d").require_same("questions", "abc")
         with pytest.raises(ConfigError, match=r"holds an evaluation with other settings: questions, rates\."):
             folder.begin({**SETTINGS, "rates": [1e-4], "questions": 4}, HERE, SETTINGS)
         assert folder.settings() == SETTINGS

@@ -154,3 +154,16 @@ def test_changed_questions_are_refused(work, untrained, tmp_path):
         work(given, skips=False)
     test.write_text(text)
     assert [event.stage for event in of_kind(work(given), StageStarted)] == ["closed-book online"]
+
+
+def test_a_changed_preset_is_refused(work, untrained, tmp_path):
+    given = untrained()
+    work(given)
+    ExperimentFolder(tmp_path / "run").cell("tiny-people").file("bm25", "online").unlink()
+    preset = Path(given.bases[0].preset)
+    text = preset.read_text()
+    preset.write_text(text.replace("tokens = 4", "tokens = 5", 1))
+    with pytest.raises(DataError, match="The settings of tiny-people have changed since the evaluation began"):
+        work(given, skips=False)
+    preset.write_text(f"# The same.\n{text}")
+    assert [event.stage for event in of_kind(work(given), StageStarted)] == ["bm25 online"]

@@ -1,5 +1,6 @@
 import re
 import tomllib
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -123,6 +124,32 @@ def test_cells_that_would_share_a_folder_are_refused(suite):
     )
     with pytest.raises(ConfigError, match="folders cannot be named for a-b-c, a-b-b-c, a-c, a-b-c"):
         load_suite(str(path))
+
+
+@pytest.mark.parametrize(
+    ("methods", "preset", "message"),
+    [
+        ('["mac-flat", "mbc-flat"]', "smollm2-135m", "residual codes"),
+        ('["mbc-wrong"]\nread = "flat"', "smollm2-135m", "residual codes"),
+        ('["mac-routed"]', "distilgpt2", "the routed read needs model.routing"),
+        ('["mac-flat", "mbc-unquantised", "uniform"]\nread = "flat"', "smollm2-135m", None),
+    ],
+)
+def test_a_read_that_the_model_does_not_have_is_refused_before_it_is_trained(suite, methods, preset, message):
+    path = Path(suite('["mbc"]', methods))
+    trained = path.read_text().replace("[[datasets]]", '[[datasets]]\ntrain = ["squad:train[:4]"]')
+    path.write_text(trained.replace('model = "trained"', f'preset = "{preset}"'))
+    with pytest.raises(ConfigError, match=message) if message else nullcontext():
+        load_suite(str(path))
+
+
+def test_what_bases_name_is_found_from_anywhere(suite, tmp_path):
+    (tmp_path / "own-preset.toml").write_text(load_preset("distilgpt2").to_toml())
+    with_preset = 'preset = "own-preset.toml"\n[[datasets]]\ntrain = ["squad:train[:4]"]'
+    (base,) = load_suite(suite('model = "trained"\n[[datasets]]', with_preset)).bases
+    assert base.preset == str(tmp_path / "own-preset.toml")
+    (base,) = load_suite(suite('"trained"', '"./trained"')).bases
+    assert base.model == str(tmp_path / "trained")
 
 
 def test_an_unknown_suite_lists_the_known_ones():

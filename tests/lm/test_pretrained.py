@@ -94,6 +94,11 @@ def test_damaged_files(copied, file, content):
     assert len(str(caught.value.message).splitlines()) == 1
 
 
+def test_a_path_that_leads_nowhere():
+    with pytest.raises(ModelError, match="could not be opened: there is no such folder"):
+        load_base("./nowhere")
+
+
 def test_gated_model(monkeypatch):
     def gated(*_, **__):
         response = http_library.Response(403, request=http_library.Request("GET", "https://hub/config.json"))

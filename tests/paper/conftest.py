@@ -1,6 +1,7 @@
 """Small parts for reads: codebooks of five codes, documents of random codes, and their vectors written out."""
 
 import hashlib
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -95,6 +96,21 @@ def small_blocks():
 def modes_of(codebook):
     """The reads of these codes; residual ones cannot be read flat."""
     return MODES if codebook.levels == 1 else MODES[1:]
+
+
+def assert_same(one, other, number_of=int, other_number_of=int):
+    """The same modulation and the same sources, whose chunks are of documents with these numbers or names."""
+    torch.testing.assert_close(one.modulation, other.modulation, rtol=1e-4, atol=1e-5)
+
+    def shares(reading, number_of):
+        for own in reading.sources:
+            sums = Counter()
+            for found in own:
+                sums[number_of(found.chunk)] += found.share
+            yield sums
+
+    for own, theirs in zip(shares(one, number_of), shares(other, other_number_of), strict=True):
+        assert own == pytest.approx(theirs, rel=1e-3, abs=1e-7)
 
 
 def weight_overrides(base, encoder, frozen=False):

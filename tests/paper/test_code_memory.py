@@ -12,21 +12,11 @@ from mbc_engine.bank import Selection
 from mbc_engine.errors import ModelError
 from mbc_engine.paper.memories import BankMemory, CodeMemory
 from mbc_engine.paper.reads import read
-from tests.paper.conftest import modes_of
+from tests.paper.conftest import assert_same, modes_of
 
 pytestmark = pytest.mark.usefixtures("small_blocks")
 
 NAMES = st.sets(st.integers(0, 11), max_size=12)
-
-
-def assert_same(one, other, number_of=int, other_number_of=int):
-    """The same modulation and the same sources, whose chunks are known by these names."""
-    torch.testing.assert_close(one.modulation, other.modulation, rtol=1e-4, atol=1e-5)
-    for own, others in zip(one.sources, other.sources, strict=True):
-        # Equal shares may come in another order, and rounding may make two shares equal.
-        shares = {number_of(found.chunk): found.share for found in own}
-        assert shares == pytest.approx({other_number_of(found.chunk): found.share for found in others}, rel=1e-3)
-        assert len(own) == len(others) == len(shares)
 
 
 def named(bank):

@@ -5,7 +5,6 @@ from itertools import accumulate
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,7 +12,7 @@ from mbc_engine.bank import Banks
 from mbc_engine.bank.exchange import merge
 from mbc_engine.paper.memories import BankMemory, CodeMemory
 from mbc_engine.paper.reads import read
-from tests.paper.conftest import modes_of
+from tests.paper.conftest import assert_same, modes_of
 
 pytestmark = pytest.mark.usefixtures("small_blocks")
 
@@ -32,22 +31,6 @@ def banks_of(small, codebook, contents, **making):
             bank = small.bank(codebook, codes[-1], np.array(lengths, np.int64), first=first, **making)
             banks.append(stack.enter_context(bank))
         yield banks, codes
-
-
-def shares(reading, documents):
-    """What each document of each question has, the numbers of the chunks' documents given."""
-    found = []
-    for own in reading.sources:
-        found.append({})
-        for each in own:
-            found[-1][documents[each.chunk]] = found[-1].get(documents[each.chunk], 0) + each.share
-    return found
-
-
-def assert_same(one, other, documents, others):
-    torch.testing.assert_close(one.modulation, other.modulation, rtol=1e-4, atol=1e-5)
-    for own, theirs in zip(shares(one, documents), shares(other, others), strict=True):
-        assert own == pytest.approx(theirs, rel=1e-3, abs=1e-7)
 
 
 def read_all(small, codebook, memory, mode, *, documents=2):
@@ -75,7 +58,11 @@ def test_banks_read_as_their_merger(small, contents, levels, keeps_origins, weig
         numbers = small.documents(np.array([length for lengths in contents for length in lengths], np.int64))
         assert len(one) == len(whole) == len(numbers)
         for mode in modes_of(codebook):
-            assert_same(*(read_all(small, codebook, memory, mode) for memory in (one, whole)), numbers, numbers)
+            assert_same(
+                *(read_all(small, codebook, memory, mode) for memory in (one, whole)),
+                numbers.__getitem__,
+                numbers.__getitem__,
+            )
 
 
 @given(CONTENTS, st.lists(st.integers(1, 4), min_size=4, max_size=4), st.integers(1, 2))
@@ -102,4 +89,4 @@ def test_weight_n_reads_as_n_copies(small, contents, weights, levels):
         ):
             for mode in modes:
                 readings = (read_all(small, codebook, memory, mode) for memory in (together, other))
-                assert_same(*readings, np.concatenate(numbers).tolist(), others.tolist())
+                assert_same(*readings, np.concatenate(numbers).__getitem__, others.__getitem__)

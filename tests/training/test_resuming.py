@@ -13,7 +13,7 @@ import pytest
 import torch
 from safetensors import SafetensorError
 
-from mbc_engine.errors import ConfigError
+from mbc_engine.errors import ConfigError, DataError
 from mbc_engine.evaluation.cells import variant
 from mbc_engine.events import (
     CheckpointSaved,
@@ -140,6 +140,15 @@ def test_stopped_run_resumes_bit_identically(tiny, tmp_path, start, whole, step,
         assert isinstance(first[-2], CheckpointSaved)
     start(config, "stopped", validate=validate, resume=True)
     same_outcome(whole(config, validate), tmp_path / "stopped")
+
+
+def test_other_questions_are_refused(tiny, tmp_path, start):
+    config = tiny.config("gpt2", "bert", "training.epochs=1")
+    start(config, "run", until=lambda event: isinstance(event, CheckpointSaved))
+    before = (tmp_path / "run" / "snapshot.safetensors").read_bytes()
+    with pytest.raises(DataError, match="have changed since its training began"):
+        start(config, "run", validate=2, resume=True)
+    assert (tmp_path / "run" / "snapshot.safetensors").read_bytes() == before
 
 
 def test_stop_on_request(tiny, tmp_path, start):

@@ -74,6 +74,9 @@ def test_too_few_documents(tiny, data):
     with pytest.raises(ConfigError, match="64 codes cannot start from 50 documents") as caught:
         require_enough(model.codebook, len(data.documents))
     assert caught.value.hint.endswith("--set model.codebook.codes=32.")  # which 50 documents are enough for
+    with pytest.raises(ConfigError, match=r"from 1 document\.$") as caught:
+        require_enough(model.codebook, 1)
+    assert caught.value.hint == "Train on more documents."  # no codebook is small enough
 
 
 def test_fit_centring(tiny, data):
