@@ -1,5 +1,6 @@
 """What all commands have in common: help, errors, verbosity, interruptions, and output that cannot be written."""
 
+import io
 import os
 import runpy
 import signal
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from mbc_cli.app import app
+from mbc_cli.app import app, main
 from mbc_cli.config import walk_commands
 from mbc_cli.program import interrupt_message, stop_on_interrupt
 from mbc_engine.errors import BankError, ConfigError, DataError, MBCError, ModelError, ModelMismatch
@@ -114,23 +115,16 @@ def test_a_missing_default_bank_has_a_hint(mbc, command):
     )
 
 
-def test_unencodable_output_is_escaped(tmp_path):
-    script = (
-        "import sys; from mbc_cli.app import main; sys.argv[1:] = ['bank', 'info', '--bank', 'caf\\u00e9.mbc']; main()"
-    )
-    environment = {"PYTHONPATH": ":".join(sys.path), "PYTHONIOENCODING": "ascii"}
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, env=environment)
-    assert done.returncode == 5
-    assert b"caf\\xe9.mbc" in done.stderr
-
-
-@pytest.mark.parametrize("closing", ["", "sys.stdin = None; "])
-def test_invalid_utf8_in_stdin_is_replaced(closing):
-    script = f"import sys; from mbc_cli.app import main; {closing}sys.argv[1:] = ['--version']\ntry: main()\n"
-    script += "finally: print(ascii(sys.stdin.read()))"
-    environment = {"PYTHONPATH": ":".join(sys.path), "PYTHONIOENCODING": "utf-8:strict"}
-    done = subprocess.run([sys.executable, "-c", script], input=b"\xff?", capture_output=True, env=environment)
-    assert done.stdout.split()[-1] == (b"''" if closing else b"'\\ufffd?'")
+def test_what_cannot_be_encoded_or_decoded_is_escaped_or_replaced(monkeypatch):
+    monkeypatch.setattr("mbc_cli.app.app", lambda prog_name: print("caf\u00e9", ascii(sys.stdin.read())))
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\xff?"), "utf-8"))
+    monkeypatch.setattr(sys, "stdout", printed := io.TextIOWrapper(io.BytesIO(), "ascii"))
+    main()
+    monkeypatch.setattr(sys, "stdin", None)
+    main()
+    sys.stdin.close()
+    printed.flush()
+    assert printed.buffer.getvalue() == b"caf\\xe9 '\\ufffd?'\ncaf\\xe9 ''\n"
 
 
 def _raise(monkeypatch, error):

@@ -1,14 +1,9 @@
 import gzip
 import json
-import signal
 import sqlite3
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-
-from tests.needs import PATIENCE
 
 ADA, BRUNO = "/notes/ada.txt", "/notes/bruno.md"
 
@@ -96,39 +91,6 @@ def test_failed_merge_leaves_no_bank(mbc, shards, home):
     result = mbc("bank", "merge", shards[0], "none.mbc", "--bank", "all.mbc")
     assert result.exit_code == 5
     assert "none.mbc" in result.stderr
-    assert not list(home.glob("all.mbc*"))
-
-
-# `mbc` as given, but a merge hangs after its first step.
-HALTED = """
-import signal, sys, time
-from mbc_cli.app import main
-from mbc_engine.bank import exchange
-
-merge = exchange.merge
-
-def halted(*banks):
-    for step in merge(*banks):
-        yield step
-        print("at work", flush=True)
-        while True:
-            time.sleep(0.05)
-
-exchange.merge = halted
-signal.signal(signal.SIGINT, signal.default_int_handler)  # where tests run in the background it is ignored
-main()
-"""
-
-
-@pytest.mark.slow
-def test_ctrl_c_during_a_merge_leaves_no_bank(shards, home):
-    command = [sys.executable, "-c", HALTED, "bank", "merge", *shards, "--bank", "all.mbc"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stdout.readline() == "at work\n"
-        process.send_signal(signal.SIGINT)
-        out, said = process.communicate(timeout=PATIENCE)
-    assert (process.returncode, out) == (130, "")
-    assert said == "Interrupted. No bank was changed; run the same command to start over.\n"
     assert not list(home.glob("all.mbc*"))
 
 

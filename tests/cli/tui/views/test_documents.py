@@ -86,20 +86,6 @@ async def test_damaged_text(app, coded_bank, until, screen, monkeypatch):
         await until(lambda: "Bruno" in screen(app) and "damage" not in screen(app))
 
 
-@pytest.mark.slow
-async def test_removing_asks_first(app, make_bank, record, until, screen):
-    make_bank("memory.mbc", *(record(f"/{name}", "x") for name in "abc"))
-    async with app.run_test(size=SMALL) as pilot:
-        await until(lambda: len(found(app)) == 3)
-        for no, question in (("d", ""), ("x", "Remove /a"), ("enter", ""), ("delete", "Remove /a"), ("escape", "")):
-            await pilot.press(no)
-            await until(lambda question=question: (question or "3 found") in screen(app))
-        await pilot.press("space", "space", "x")
-        await until(lambda: "Remove 2 documents" in screen(app))
-        await pilot.press("y")
-        await until(lambda: found(app) == ["/c"])
-
-
 async def test_remove_and_restore_search_hit(app, make_bank, record, until, screen, monkeypatch):
     names = ["/clara", "/ada", "/bruno"]
     path = make_bank("memory.mbc", *(record(name, name) for name in sorted(names)))

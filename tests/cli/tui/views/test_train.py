@@ -156,14 +156,3 @@ async def test_enter_twice_starts_one_run(options, until, started):
         type_in(app, preset="smollm2-135m", data="a.jsonl")
         await pilot.press("enter", "enter")
         assert [(child.arguments[0], child.arguments[-1]) for child in started] == [("train", "--device=cpu")]
-
-
-@pytest.mark.slow
-async def test_form_shows_why_a_run_cannot_start(app, until):
-    async with app.run_test(size=SMALL) as pilot:
-        await open_form(app, pilot, until)
-        type_in(app, preset="smollm2-135m", data="'missing [file].jsonl'")
-        await pilot.press("enter")
-        await until(lambda: "missing [file].jsonl. --data takes" in text_of(app, "#words"))
-        await pilot.press("escape")
-        assert app.state.run is None
