@@ -114,7 +114,7 @@ def examples() -> Callable[[int], list[QAExample]]:
     return qa_examples
 
 
-def _byte_level_tokenizer() -> PreTrainedTokenizerFast:
+def byte_level_tokenizer() -> PreTrainedTokenizerFast:
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast
 
@@ -178,7 +178,7 @@ _WIDE_SIZES: dict[str, dict[str, float]] = {
 }
 
 
-def _save(folder: Path, family: str, tokenizer: PreTrainedTokenizerFast, seed: int, **sizes: float) -> Path:
+def save_random(folder: Path, family: str, tokenizer: PreTrainedTokenizerFast, seed: int, **sizes: float) -> Path:
     """A model of these sizes with fixed weights, and its tokenizer, in a folder."""
     import torch
     from transformers import AutoConfig, AutoModel, AutoModelForCausalLM
@@ -195,12 +195,12 @@ _BASE = {"initializer_range": 0.3, "bos_token_id": 0, "eos_token_id": 0}
 
 @pytest.fixture(scope="session")
 def tiny_gpt2(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return _save(tmp_path_factory.mktemp("gpt2"), "gpt2", _byte_level_tokenizer(), 1, **_SIZES["gpt2"], **_BASE)
+    return save_random(tmp_path_factory.mktemp("gpt2"), "gpt2", byte_level_tokenizer(), 1, **_SIZES["gpt2"], **_BASE)
 
 
 @pytest.fixture(scope="session")
 def tiny_llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return _save(tmp_path_factory.mktemp("llama"), "llama", _byte_level_tokenizer(), 2, **_SIZES["llama"], **_BASE)
+    return save_random(tmp_path_factory.mktemp("llama"), "llama", byte_level_tokenizer(), 2, **_SIZES["llama"], **_BASE)
 
 
 @pytest.fixture(scope="session")
@@ -215,7 +215,7 @@ def chat_lm(tmp_path_factory: pytest.TempPathFactory, tiny_llama: Path) -> Path:
         "{% for message in messages %}<|user|>{{ message['content'] }}<|end|>\n{% endfor %}<|assistant|>"
     )
     sizes = {**_SIZES["llama"], "max_position_embeddings": 900}
-    return _save(tmp_path_factory.mktemp("chat"), "llama", tokenizer, 6, **sizes, **_BASE)
+    return save_random(tmp_path_factory.mktemp("chat"), "llama", tokenizer, 6, **sizes, **_BASE)
 
 
 @pytest.fixture(scope="session")
@@ -223,7 +223,7 @@ def tiny_bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Its texts are between [CLS] and [SEP]."""
     special = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
     tokenizer = _word_tokenizer([*special.values()], "[CLS] $A [SEP]", **special)
-    return _save(tmp_path_factory.mktemp("bert"), "bert", tokenizer, 3, initializer_range=0.3, **_SIZES["bert"])
+    return save_random(tmp_path_factory.mktemp("bert"), "bert", tokenizer, 3, initializer_range=0.3, **_SIZES["bert"])
 
 
 @pytest.fixture(scope="session")
@@ -231,7 +231,7 @@ def tiny_t5(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Its texts end in </s>."""
     special = {"pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"}
     tokenizer = _word_tokenizer([*special.values()], "$A </s>", **special)
-    return _save(tmp_path_factory.mktemp("t5"), "t5", tokenizer, 4, **_SIZES["t5"])
+    return save_random(tmp_path_factory.mktemp("t5"), "t5", tokenizer, 4, **_SIZES["t5"])
 
 
 @dataclass(frozen=True)
@@ -322,7 +322,7 @@ def wide(tiny: TinyModels, tmp_path_factory: pytest.TempPathFactory) -> TinyMode
 
     def widened(folders: dict[str, Path]) -> dict[str, Path]:
         return {
-            family: _save(
+            family: save_random(
                 *(tmp_path_factory.mktemp(family), family, AutoTokenizer.from_pretrained(folder), 5),
                 **{**_BASE, "pad_token_id": 0, **_WIDE_SIZES[family]},
             )

@@ -141,18 +141,12 @@ def test_names_of_servers(monkeypatch):
     assert remote == Server("http://10.0.0.7:11434/v1", "qwen3")
     assert not remote.is_on_this_machine
     assert server_of("https://api.example.org/v1/#gpt") == Server("https://api.example.org/v1", "gpt")
-    with pytest.raises(ConfigError, match="without the name"):
-        server_of("http://localhost:8080/v1")
-    for bad in ("http://user:key@localhost/v1#m", "http://localhost/v1?key=1#m"):
-        with pytest.raises(ConfigError, match="without a key"):
-            server_of(bad)
-    for bad in (
-        "localhost:11434/v1",
-        "localhost",
-        "ftp://localhost/v1",
-        "http://",
-        "http://[localhost/v1",
-        "http://@/",
+    for wrong, message in (
+        ("http://localhost:8080/v1", "without the name"),
+        *((url, "without a key") for url in ("http://user:key@localhost/v1#m", "http://localhost/v1?key=1#m")),
     ):
+        with pytest.raises(ConfigError, match=message):
+            server_of(wrong)
+    for url in ("localhost:11434/v1", "localhost", "ftp://localhost/v1", "http://", "http://[localhost/v1", "http://@/"):
         with pytest.raises(ConfigError, match="begins with http"):
-            server_url(bad)
+            server_url(url)

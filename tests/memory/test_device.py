@@ -130,6 +130,7 @@ def test_memorising_and_asking_are_the_same_on_a_gpu(models, tmp_path):
         assert list(replies(on_gpu, "there.mbc")) == expected
 
 
+@pytest.mark.slow
 def test_a_training_step_is_the_same_on_a_gpu(tiny, examples, tmp_path):
     changes = ["model.routing=true", "model.centring=true", "model.codebook.dead_threshold=0.3"]
     losses = ["training.losses.routing=1.0", "training.losses.reconstruction=1.0", "training.backprop_dropout=0.5"]
