@@ -89,7 +89,8 @@ OPTIONAL = {
     *(f"mbc_cli.{name}" for name in ("http", "mcp", "tui", "service", "request_fields")),
     *(f"mbc_engine.{name}" for name in ("evaluation", "training", "ingestion", "datasets", "paper", "events")),
     *(f"mbc_engine.{name}" for name in ("bank.exchange", "mini", "mini.writer", "shards")),
-    *("numpy", "numpy.ma", "pydantic", "filelock", "http.client"),
+    *("numpy", "numpy.ma", "pydantic", "filelock", "http.client", "huggingface_hub.file_download", "bitsandbytes"),
+    *HEAVY,
 }
 PRINT_MODULES = """
 import sys

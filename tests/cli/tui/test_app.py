@@ -46,6 +46,7 @@ async def test_views_of_own_models_are_one_level_down(options, bank, until, scre
         assert app.view.NAME == "ask"
 
 
+@pytest.mark.usefixtures("few_views")
 async def test_idle_until_sigterm(options, home, until, monkeypatch):
     monkeypatch.setattr(module, "_END_SECONDS", 86_400)  # otherwise it would end the tests
     app = Dashboard(options)
