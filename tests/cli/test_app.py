@@ -64,22 +64,17 @@ def test_the_help_of_a_group_has_the_first_paragraph_of_each_command():
         ),
     ],
 )
-def test_usage_errors_have_two_lines(mbc, typed, message):
-    result = mbc(*typed.split())
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr.startswith(message)
-    assert len(result.stderr.splitlines()) == 2
+def test_usage_errors_have_two_lines(refusal, typed, message):
+    assert refusal(2, *typed.split()).startswith(message)
 
 
 @pytest.mark.parametrize(
     ("error", "code"),
     [(MBCError, 1), (ConfigError, 2), (DataError, 3), (ModelError, 4), (ModelMismatch, 4), (BankError, 5)],
 )
-def test_errors_have_two_lines_and_an_exit_code(mbc, monkeypatch, error, code):
+def test_errors_have_two_lines_and_an_exit_code(refusal, monkeypatch, error, code):
     _raise(monkeypatch, error("Something is wrong.", hint="Do something else."))
-    result = mbc("bank", "info")
-    assert (result.exit_code, result.stdout) == (code, "")
-    assert result.stderr == "Error: Something is wrong.\n  Do something else.\n"
+    assert refusal(code, "bank", "info") == "Error: Something is wrong.\n  Do something else.\n"
 
 
 def test_an_interruption_has_a_message(mbc, make_bank, record, monkeypatch):
@@ -106,13 +101,10 @@ def test_debug_shows_the_traceback(mbc, monkeypatch):
 
 
 @pytest.mark.parametrize("command", ["ask why?", "bank info", "bank export", "bank reencode", "bank remove x"])
-def test_a_missing_default_bank_has_a_hint(mbc, command):
-    result = mbc(*command.split())
-    assert (result.exit_code, result.stdout) == (5, "")
-    assert "XDG_DATA_HOME/mbc/memory.mbc" in result.stderr
-    assert result.stderr.splitlines()[1] == (
-        "  Nothing has been memorised yet. Start with `mbc ingest FOLDER`; `mbc demo` shows how it works."
-    )
+def test_a_missing_default_bank_has_a_hint(refusal, command):
+    error, hint = refusal(5, *command.split()).splitlines()
+    assert error.endswith("XDG_DATA_HOME/mbc/memory.mbc.")
+    assert hint == ("  Nothing has been memorised yet. Start with `mbc ingest FOLDER`; `mbc demo` shows how it works.")
 
 
 def test_what_cannot_be_encoded_or_decoded_is_escaped_or_replaced(monkeypatch):

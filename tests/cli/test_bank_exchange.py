@@ -27,11 +27,9 @@ def test_a_bank_goes_out_and_comes_back(mbc, small_bank, home):
     assert (summary["imported"], summary["bank"]["documents"]) == (2, 2)
 
 
-def test_a_file_is_replaced_only_by_force(mbc, small_bank, home):
+def test_a_file_is_replaced_only_by_force(mbc, refusal, small_bank, home):
     (home / "e.jsonl").write_text("mine")
-    result = mbc("bank", "export", "e.jsonl", "--bank", small_bank)
-    assert result.exit_code == 2
-    assert "--force" in result.stderr
+    assert "--force" in refusal(2, "bank", "export", "e.jsonl", "--bank", small_bank)
     assert (home / "e.jsonl").read_text() == "mine"
     assert mbc("bank", "export", "e.jsonl", "--bank", small_bank, "--force").exit_code == 0
     assert (home / "e.jsonl").read_bytes() == mbc("bank", "export", "--bank", small_bank).stdout_bytes

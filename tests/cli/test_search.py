@@ -67,11 +67,8 @@ def test_a_tilde_is_the_home_folder(mbc, memory, monkeypatch):
         ((QUERY, "--bank", "none.mbc"), 5, "none.mbc"),
     ],
 )
-def test_wrong_options(mbc, arguments, code, message):
-    result = mbc("search", "--model", "no-such-model", *arguments)
-    assert (result.exit_code, result.stdout) == (code, "")
-    assert message in result.stderr
-    assert len(result.stderr.splitlines()) == 2
+def test_wrong_options(refusal, arguments, code, message):
+    assert message in refusal(code, "search", "--model", "no-such-model", *arguments)
 
 
 def test_marked_words_on_a_terminal(monkeypatch, capsys):

@@ -102,12 +102,10 @@ def test_the_command_serves_until_a_signal(home):
         assert (process.wait(PATIENCE), process.stderr.read()) == (0, b"")
 
 
-def test_missing_extra(mbc, monkeypatch):
+def test_missing_extra(refusal, monkeypatch):
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name, *own: None if name == "mcp" else find(name, *own))
-    result = mbc("mcp")
-    assert result.exit_code == 2
-    assert "pip install -c constraints.txt -e '.[mcp]'" in result.stderr
+    assert "pip install -c constraints.txt -e '.[mcp]'" in refusal(2, "mcp")
 
 
 def test_what_is_allowed_has_to_be_a_folder(mbc, notes):

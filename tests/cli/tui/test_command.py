@@ -20,23 +20,20 @@ _RUN = "import sys; from mbc_cli.app import main; sys.exit(main())"
 _PAGE = {"TEXTUAL_DRIVER": "textual.drivers.web_driver:WebDriver", "COLUMNS": "80", "ROWS": "24"}
 
 
-def test_needs_a_terminal(mbc):
-    result = mbc("tui")
-    assert result.exit_code == 2
-    assert "needs a terminal" in result.stderr and "--web" in result.stderr
+def test_needs_a_terminal(refusal):
+    error = refusal(2, "tui")
+    assert "needs a terminal" in error and "--web" in error
 
 
 def test_any_view_can_be_opened():
     assert get_args(View) == tuple(view.NAME for view in VIEWS)
 
 
-def test_port_in_use(mbc):
+def test_port_in_use(refusal):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        result = mbc("tui", "--web", "--port", taken.getsockname()[1])
-    assert result.exit_code == 2
-    assert "another with --port" in result.stderr
+        assert "another with --port" in refusal(2, "tui", "--web", "--port", taken.getsockname()[1])
 
 
 @pytest.mark.slow
