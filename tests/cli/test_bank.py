@@ -1,7 +1,5 @@
-import gzip
 import json
 import sqlite3
-from pathlib import Path
 
 import pytest
 
@@ -33,15 +31,6 @@ def test_info_tells_sizes_and_model(mbc, small_bank, monkeypatch):
     assert (info["sizes"]["codes"], info["sizes"]["codebook"], info["float32_bytes"]) == (6, 96, 192)
     assert (info["codes"]["bits_per_chunk"], info["keeps_sources"], info["keeps_text"]) == (6, True, False)
     assert info["model"]["fingerprint"] in output
-
-
-def test_info_names_a_missing_language_model(mbc, home):
-    old = Path(__file__).parents[1] / "bank" / "formats" / "format4-lm.mbc.gz"
-    (home / "old.mbc").write_bytes(gzip.decompress(old.read_bytes()))
-    output = " ".join(mbc("bank", "info", "--bank", "old.mbc").stdout.split())
-    assert "3 with language model 5eed5eed5eed5eed" in output
-    assert "another version of the language model" in output
-    assert "Run `mbc bank compact --codec zstd` with the version of mbc that wrote the bank" in output
 
 
 def test_list_is_tab_separated_in_a_pipe(mbc, small_bank, record):

@@ -97,15 +97,6 @@ def test_a_name_is_taken_as_lists_show_it(mbc, show, make_bank, record, home):
     assert mbc("bank", "remove", "red␛[31m.txt", "--bank", path).exit_code == 0
 
 
-def test_few_of_many_places_are_looked_at(mbc, show, make_bank, record, home, monkeypatch):
-    monkeypatch.setattr("mbc_cli.render.bank._LOOKED_AT", 2)
-    path = make_bank("b.mbc", *(record(f"{home}/{name}.txt", "Ada") for name in "abcd"))
-    lines = mbc("bank", "show", f"{home}/a.txt", "--bank", path).stdout.splitlines()
-    assert [line.split("  ", 1)[1].strip() for line in lines[1:3]] == ["b.txt, gone", "and 2 more, which --json lists"]
-    (document,) = show(f"{home}/a.txt", path)
-    assert [origin["state"] for origin in document["origins"]] == ["gone", "gone", "unknown", "unknown"]
-
-
 @pytest.fixture
 def rows(make_bank, record):
     """Three rows of a file, the first of them also a separate file."""

@@ -112,33 +112,20 @@ def report():
     return replace(report, cautions=(*report.cautions, "Mind\x1b this."))
 
 
-@pytest.fixture
-def screen(monkeypatch):
-    """Makes a terminal of a given width; returns its contents."""
-
-    def make(width):
-        text = io.StringIO()
-        console = Console(file=text, width=width, force_terminal=True, color_system=None, markup=False, emoji=False)
-        monkeypatch.setattr(consoles, "out", console)
-        monkeypatch.setattr(command, "out", console)
-        return text
-
-    return make
-
-
-@pytest.mark.parametrize("width", [80, 160])
-def test_report_fits_the_terminal(report, screen, width):
-    text = screen(width)
+def test_report_fits_the_terminal(report, monkeypatch):
+    text = io.StringIO()
+    console = Console(file=text, width=80, force_terminal=True, color_system=None, markup=False, emoji=False)
+    for module in (consoles, command):
+        monkeypatch.setattr(module, "out", console)
     command.print_report(report)
     lines = text.getvalue().splitlines()
     assert "\x1b" not in text.getvalue()
     assert {"Note. Mind␛ this.", "tiny-quiz, mac online: needs␛ 38 GB"} <= {*lines}
     assert lines[0].startswith("✗ The bank of MBC does not beat ")
-    assert max(map(len, lines)) <= width
+    assert max(map(len, lines)) <= 80
     assert any(line.startswith("Note. Figures from 60 questions.") for line in lines)
     mbc = next(line for line in lines if line.startswith("MBC  ") and "33.3" in line)
     assert "33.3 (31.3 to 35.3)" in mbc
-    assert "lenient match*" in text.getvalue() or width < 132
     assert "Retention of the first documents, in percent" in lines
     assert any(re.match(r"MBC +200 .* 10.0 \(10.0 to 10.0\) +50.0", line) for line in lines)
 

@@ -1,6 +1,5 @@
 """Every supported family, in every weight format: prefix, losses, answers and adapter against plain passes."""
 
-import json
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -12,7 +11,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, Dynami
 
 from mbc_engine.lm.base import BaseLM, KVPrefix, load_base
 from mbc_engine.lm.pretrained import FAMILIES
-from mbc_engine.paper.kv_lora import adapter_state, add_kv_lora, load_adapter, save_adapter
+from mbc_engine.paper.kv_lora import add_kv_lora
 from tests.lm.conftest import SIZES, plain_logits, prefix_for
 
 # A CPU computes with 4 bits where layers have a multiple of 64 inputs. No text here is as wide as the sliding window.
@@ -122,19 +121,3 @@ def test_gradients_of_prefix_and_adapter(adaptable):
     for value in adapter:
         assert value.dtype == torch.float32
         assert value.grad.abs().max() > 0
-
-
-def test_saved_adapter(adaptable, tmp_path):
-    one, other = adaptable.adapted(), adaptable.adapted()
-    for value in one.parameters():
-        if value.requires_grad:
-            torch.nn.init.normal_(value, std=0.3)
-    save_adapter(one.model, adapter_state(one.model), tmp_path)
-    assert json.loads((tmp_path / "adapter_config.json").read_text())["r"] == 2
-    load_adapter(other.model, tmp_path)
-    prefix = prefix_for(one, 2)
-    saved, loaded, without = (made.log_likelihood(prefix, QUESTIONS, ANSWERS) for made in (one, other, adaptable.base))
-    assert torch.equal(saved, loaded)
-    answers = [made.generate(prefix, QUESTIONS, max_new_tokens=3, beams=2) for made in (one, other)]
-    assert answers[0] == answers[1]
-    assert not torch.equal(saved, without)

@@ -9,7 +9,6 @@ from mbc_cli.tui.jobs import AnswerWorker
 from mbc_cli.tui.widgets.table import RowTable
 from mbc_engine.bank import database
 from mbc_engine.bank.text_codec import encode_chunk
-from mbc_engine.errors import ModelError
 from mbc_engine.memory import Memory
 from tests.cli.stub_memory import source
 from tests.cli.tui.conftest import HARMLESS, HOSTILE, SMALL, shown_keys
@@ -107,20 +106,3 @@ async def test_remove_and_restore_search_hit(app, make_bank, record, until, scre
         await until(lambda: len(app._notifications) == 2)
         await pilot.press("u")
         await until(lambda: found(app) == names)
-
-
-@pytest.mark.slow
-async def test_failed_search_can_be_left(app, make_bank, record, until, screen, monkeypatch):
-    def fail(worker, query):
-        raise ModelError("no such model")
-
-    monkeypatch.setattr(AnswerWorker, "search", fail)
-    make_bank("memory.mbc", record("/a", "x"))
-    async with app.run_test(size=SMALL) as pilot:
-        await until(lambda: found(app) == ["/a"])
-        await pilot.press("slash", *"who", "enter")
-        await until(lambda: "no such model" in screen(app))
-        await until(lambda: "Search" in shown_keys(app) and "Remove" not in shown_keys(app))
-        await pilot.press("slash", "x", "escape", "escape")
-        await until(lambda: "no such model" not in screen(app) and app.query_one("#rows").has_focus)
-        await until(lambda: found(app) == ["/a"])

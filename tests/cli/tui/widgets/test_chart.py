@@ -53,9 +53,9 @@ def axis_labels(drawn):
     return [line.split("┤")[0].strip() for line in drawn if "┤" in line]
 
 
-async def test_curves_axes_and_marks():
+async def test_curves_axes_and_marks_and_any_numbers_in_any_box():
     chart = Chart("Loss")
-    async with WidgetApp(chart).run_test(size=(42, 14)):
+    async with WidgetApp(chart).run_test(size=(42, 14)) as pilot:
         assert [line.strip() for line in lines(chart) if line.strip()] == ["nothing yet"]
         curves = [PlotCurve([0, 10, 20], [0, 10, 5]), PlotCurve([0, 20, 30], [2, np.nan, 8], marker="+")]
         chart.show(curves, "a note", value="5", lines=[10], pointers=[20, 99])
@@ -74,10 +74,6 @@ async def test_curves_axes_and_marks():
         chart.show([PlotCurve([], []), PlotCurve([1.0, 2.0, 3.0], [np.nan, np.inf, -1e308])], "a note")
         assert [line.strip() for line in lines(chart) if line.strip()] == ["nothing yet"]
 
-
-async def test_any_numbers_in_any_box():
-    chart = Chart("Loss")
-    async with WidgetApp(chart).run_test() as pilot:
         for size in ((3, 3), (20, 5), (200, 60)):
             await pilot.resize_terminal(*size)
             for values in ([1e190, -3.0, 5e-190], [0.0, 0.0], [4.0], [-1e-180, 1e150]):

@@ -35,11 +35,7 @@ async def test_keys_and_clicks_move_the_cursor():
         await pilot.click(HeatMap, offset=(2 + 3 + 2 * 5, 3))
         await pilot.click(HeatMap, offset=(0, 0))
         assert shown.cursor == 37
-
-
-async def test_layout_and_scrolling():
-    shown = HeatMap()
-    async with WidgetApp(shown).run_test() as pilot:
+        # Layout and scrolling.
         for height, row, width, columns in ((24, 0, 80, 64), (40, 0, 80, 32), (40, 12, 64, 12), (40, 90, 80, 64)):
             await pilot.resize_terminal(width, height)
             shown.show(np.ones(512), row=row)
@@ -57,12 +53,6 @@ async def test_layout_and_scrolling():
         await pilot.press("home")
         await pilot.pause()
         assert lines(shown)[0].startswith("    0 ")
-
-
-def test_few_whole_numbers():
-    values = np.array([0, 5, 1, 3])
-    assert steps(values).tolist() == [1, 2, 3, 4, 5]
-    assert levels(values, steps(values)).tolist() == [0, 5, 1, 3]
 
 
 numbers = st.lists(st.integers(0, 10**9), min_size=1) | st.lists(st.floats(0, 1e9, allow_subnormal=False), min_size=1)

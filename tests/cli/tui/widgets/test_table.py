@@ -50,7 +50,7 @@ async def test_columns_and_empty_message():
         assert lines(widget)[:3] == ["   name                n", "▸  [red]␛…m<U+202E>b  12", ""]
 
 
-async def test_cursor_and_marks_stay_on_rows():
+async def test_cursor_moves_and_stays_on_its_row_as_marks_do():
     app = WidgetApp(table())
     async with app.run_test(size=(24, 6)) as pilot:
         widget = app.query_one(RowTable)
@@ -71,12 +71,6 @@ async def test_cursor_and_marks_stay_on_rows():
         assert (widget.key, widget.marked) == (None, set())
         await pilot.press("down", "space", "end", "pagedown")
         assert widget.key is None
-
-
-async def test_move_cursor():
-    app = WidgetApp(table())
-    async with app.run_test(size=(24, 6)) as pilot:
-        widget = app.query_one(RowTable)
         widget.show(rows([f"{number:03}" for number in range(100)]))
         for key, name in [("end", "099"), ("pageup", "095"), ("up", "094"), ("home", "000"), ("pagedown", "004")]:
             await pilot.press(key)
