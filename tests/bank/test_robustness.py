@@ -269,17 +269,17 @@ def less_memory_than(size):
         tracemalloc.stop()
 
 
-# What each would expand to has at least 64 MB.
+# What each would expand to has at least 32 MB.
 BOMBS = {
     "UPDATE blocks SET described = :data": lambda: zlib.compress(b'{"sizes":[' + b"[]," * (1 << 20) + b"1]}"),
     "UPDATE blocks SET outlines = :data": (
-        lambda: zlib.compress(b'{"titles":["' + b"a" * (64 << 20) + b'"],"headings":[]}')
+        lambda: zlib.compress(b'{"titles":["' + b"a" * (32 << 20) + b'"],"headings":[]}')
     ),
-    "UPDATE blocks SET documents = 16 << 20, lengths = :data": lambda: zlib.compress(bytes(64 << 20)),
-    "UPDATE blocks SET documents = 16 << 20, origins = 16 << 20, texts = :data": lambda: zlib.compress(bytes(64 << 20)),
+    "UPDATE blocks SET documents = 8 << 20, lengths = :data": lambda: zlib.compress(bytes(32 << 20)),
+    "UPDATE blocks SET documents = 8 << 20, origins = 8 << 20, texts = :data": lambda: zlib.compress(bytes(32 << 20)),
     "UPDATE blocks SET chunks = 16 << 20, lengths = :data": lambda: zlib.compress(bytes([0, 0, 0, 1])),
     "UPDATE bank SET tokens = 65536, levels = 256, num_codes = 65536, counts = :data": (
-        lambda: zlib.compress(bytes(64 << 20))
+        lambda: zlib.compress(bytes(32 << 20))
     ),
     "UPDATE texts SET columns = :data": lambda: zlib.compress(bytes(13 << 20)),
     # A bit a chunk, in a file that cannot have their texts.

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file
 from tokenizers import Tokenizer
@@ -56,6 +56,7 @@ texts = st.text(st.characters(), max_size=60) | st.sampled_from(
 )
 
 
+@settings(max_examples=10)
 @given(several=st.lists(texts, min_size=1, max_size=5))
 def test_round_trip(tiny, several):
     payloads = tiny.encode(several)
