@@ -3,7 +3,6 @@
 import shutil
 
 import pytest
-import torch
 from tokenizers import processors
 from transformers import AutoTokenizer
 
@@ -82,13 +81,8 @@ def test_targets(base):
         wanted = texts.ids[row][texts.target_mask[row]].tolist()
         assert wanted == [*ids_of(base, answer), end]
         assert texts.ids[row][texts.mask[row].bool()].tolist() == ids_of(base, question) + wanted
-
-
-def test_long_answer_is_cut(base):
-    texts = base.prompt_tokenizer.question_answer_targets(
-        ["Ada?"], ["Delft in the spring"], question_window=9, answer_window=4
-    )
-    assert texts.ids[0, -4:].tolist() == [*ids_of(base, " Delft in the spring")[:3], base.tokenizer.eos_token_id]
+    cut = base.prompt_tokenizer.question_answer_targets(["Ada?"], ["Delft in May"], question_window=9, answer_window=3)
+    assert cut.ids[0, -3:].tolist() == [*ids_of(base, " Delft in May")[:2], end]
 
 
 def test_training_prompts_equal_inference(base, prompts):
@@ -101,18 +95,6 @@ def test_training_prompts_equal_inference(base, prompts):
     is_given = texts.mask.bool() & ~texts.target_mask
     assert [ids[given].tolist() for ids, given in zip(texts.ids, is_given, strict=True)] == at_inference
     assert max(map(len, at_inference)) == base.context - 16
-
-
-def test_batches_by_length(base):
-    texts = base.prompt_tokenizer.text_targets(["Ada moved.", "Ada", "Ada moved to Bergen in the spring."], window=20)
-    lengths = texts.mask.sum(1).tolist()
-    (first, short), (second, long) = texts.by_length(2)
-    assert [*first.tolist(), *second.tolist()] == [1, 0, 2]
-    assert (short.ids.shape[1], long.ids.shape[1]) == (lengths[0], lengths[2])
-    for rows, some in ((first, short), (second, long)):
-        for row, ids, mask, target_mask in zip(rows, some.ids, some.mask, some.target_mask, strict=True):
-            assert torch.equal(ids[mask.bool()], texts.ids[row][texts.mask[row].bool()])
-            assert torch.equal(ids[target_mask], texts.ids[row][texts.target_mask[row]])
 
 
 def test_pieces(base):
@@ -133,9 +115,5 @@ def test_piece_spans(base):
         assert piece.text in text
         assert [piece.text[start:end] for start, end in piece.spans] == [base.tokenizer.decode(id) for id in piece.ids]
     assert "".join(piece.text for piece in base.prompt_tokenizer.pieces(text, 4)) == text
-
-
-def test_spans_of_multi_token_characters(base):
-    (piece,) = base.prompt_tokenizer.pieces("a東", 9)
-    assert len(piece.ids) == 4
-    assert piece.spans[1:] == ((1, 2),) * 3
+    (piece,) = base.prompt_tokenizer.pieces("a東", 9)  # a character of several tokens
+    assert (len(piece.ids), piece.spans[1:]) == (4, ((1, 2),) * 3)

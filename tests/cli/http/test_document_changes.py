@@ -1,7 +1,6 @@
 """Documents go to files first and then to the bank, whatever fails in between."""
 
 import shutil
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +10,6 @@ from mbc_cli.http.documents import ClientDocuments, DocumentFolder, NewDocument
 from mbc_engine import open_bank
 from mbc_engine.bank import MemoryBank
 from mbc_engine.errors import BankError
-from mbc_engine.text import reader
 from tests.cli.http.conftest import names
 
 ADA, BRUNO = (
@@ -40,11 +38,6 @@ def replace_bank(tiny_model, home):
         other.replace(home / "b.mbc")
 
     return replace
-
-
-def digests():
-    with MemoryBank.open(Path("b.mbc"), read_only=True) as bank:
-        return {document.digest for document in bank.documents()}
 
 
 class Killed(BaseException): ...
@@ -129,25 +122,3 @@ def test_documents_follow_a_bank_that_is_replaced(documents, replace_bank, home)
     replace_bank(home / "older.mbc")
     documents.change([BRUNO.id])
     assert names() == []
-
-
-def test_unreadable_document_is_retried(documents, monkeypatch):
-    open_file = reader.open_file
-
-    def refuse(path):
-        if path == documents.folder.file(ADA.id):
-            raise OSError(24, "Too many open files")
-        return open_file(path)
-
-    documents.change([[NewDocument(text="Ada lives in Cadiz.", name="ada")]])
-    with monkeypatch.context() as patch:
-        patch.setattr(reader, "open_file", refuse)
-        error, (added,) = documents.change([[ADA], [BRUNO]])
-    assert "too many open files" in error.message
-    assert added.state == "memorised"
-    assert documents.folder.read(ADA.id) == ADA
-    assert names() == ["ada", "bruno"]
-    before = digests()
-    documents.change([BRUNO.id])
-    assert names() == ["ada"]
-    assert before.isdisjoint(digests())
