@@ -1,7 +1,6 @@
 """Every supported family, in every weight format: a prefix against a plain pass."""
 
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,7 +28,7 @@ NATS = {"float32": 1e-3, "bf16": 0.3, "nf4": 1e-3, "int8": 0.05}
 def saved(tiny, tmp_path_factory):
     """Where a tiny model of each family lies."""
     tokenizer = AutoTokenizer.from_pretrained(tiny.bases["llama"])
-    folders: dict[str, Path] = {}
+    folders = {}
 
     def saved(family):
         if family not in folders:
