@@ -78,17 +78,6 @@ def test_generation_config_is_ignored(tiny, tmp_path):
     assert opinionated.generate(prefix, QUESTIONS) == plain.generate(prefix, QUESTIONS)
 
 
-def test_full_context(base, monkeypatch):
-    """GPT-2 has no position after its last: one token more would be an index error."""
-    letter = ids_of(base, "a")
-    assert scripted_answer(base, monkeypatch, letter, max_new_tokens=9, passages=["Ada moved. " * 99]) == ("a" * 9, 9)
-    room = base.context - 3 - len(ids_of(base, "Who?"))
-    assert scripted_answer(base, monkeypatch, letter, max_new_tokens=room, passages=["Ada moved."]) == (
-        "a" * room,
-        room,
-    )
-
-
 def test_no_prefix(every_base):
     base, expected = every_base, []
     for question in QUESTIONS:
