@@ -9,7 +9,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, Dynami
 
 from mbc_engine.lm.base import KVPrefix, load_base
 from mbc_engine.lm.pretrained import FAMILIES
-from tests.lm.conftest import SIZES, plain_logits
+from tests.lm.test_base import SIZES, plain_logits
 
 # A CPU computes with 4 bits where layers have a multiple of 64 inputs. No text here is as wide as the sliding window.
 SIZES_OF_64 = SIZES | {"hidden_size": 64, "intermediate_size": 128, "head_dim": 32, "sliding_window": 64}
