@@ -172,6 +172,7 @@ def blas_threads():
     return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
 
 
+@pytest.mark.slow
 @embedded_encoder
 def test_packaged_encoder():
     ours, theirs = Bert.open(MINILM), load_encoder(MINILM)
