@@ -61,8 +61,6 @@ def test_a_tilde_is_the_home_folder(mbc, memory, monkeypatch):
         ((" ",), 2, "The query is empty."),
         ((QUERY, "--null"), 2, "--null is only for lists of files."),
         ((QUERY, "--files", "--json"), 2, "cannot be combined"),
-        ((QUERY, "--top", "0"), 2, "--top"),
-        ((QUERY, "--since", "soon"), 2, "'soon' is not a date"),
         ((), 2, "QUERY"),
         ((QUERY, "--bank", "none.mbc"), 5, "none.mbc"),
     ],
