@@ -12,34 +12,24 @@ from tests.needs import embedded_encoder
 
 HEAVY = {"torch", "transformers", "peft", "accelerate", "textual", "ray"}
 
-# Runs commands, each in a fork of a process that has loaded the command line; prints their exit codes and which of the
-# modules they have imported. A command that begins with "complete" is completed.
+# Runs commands, one after the other in a process; prints their exit codes and which of the modules are imported by then.
+# A command that begins with "complete" is completed.
 RUN = f"""
 import os, sys
 from mbc_cli.app import main
-print(*sorted({{"numpy", *{HEAVY!r}}} & {{*sys.modules}}), flush=True)
-# Once for all: what is heavy among these and what they import would be printed for each command.
-import importlib, pkgutil, mbc_cli.commands, mbc_cli.http.app, mbc_cli.mcp, rich.progress, tomlkit, typer.rich_utils
-for module in pkgutil.iter_modules(mbc_cli.commands.__path__, "mbc_cli.commands."):
-    importlib.import_module(module.name)
-import mbc_engine.bank, mbc_engine.bank.exchange, mbc_engine.config, mbc_engine.memory
+stdout, sys.stdout = sys.stdout, open(os.devnull, "w")
+print(*sorted({{"numpy", *{HEAVY!r}}} & {{*sys.modules}}), file=stdout)
 for command in sys.argv[1:]:
-    if child := os.fork():
-        os.waitpid(child, 0)
-        continue
     words = command.split()
     if words[0] == "complete":
-        words[0] = "mbc"
-        os.environ |= {{"_MBC_COMPLETE": "complete_bash", "COMP_WORDS": " ".join(words) + " ", "COMP_CWORD": "3"}}
-        words = words[:1]
-    sys.argv[1:] = words if "_MBC_COMPLETE" not in os.environ else []
-    stdout, sys.stdout = sys.stdout, open(os.devnull, "w")
+        os.environ |= {{"_MBC_COMPLETE": "complete_bash", "COMP_WORDS": f"mbc {{command[9:]}} ", "COMP_CWORD": "3"}}
+        words = []
+    sys.argv[1:] = words
     try:
         main()
     except SystemExit as end:
-        print(end.code or 0, *sorted({HEAVY!r} & {{*sys.modules}}), file=stdout, flush=True)
-    sys.stderr.flush()
-    os._exit(0)
+        print(end.code or 0, *sorted({HEAVY!r} & {{*sys.modules}}), file=stdout)
+    os.environ.pop("_MBC_COMPLETE", None)
 """
 SUCCESSFUL = (
     *("--help", "--version", "ask --help", "train --list-presets", "runs list", "runs show first"),
