@@ -131,6 +131,10 @@ def test_a_file_is_replaced_only_by_force(mbc, refusal, small_bank, home):
     assert (home / "e.jsonl").read_text() == "mine"
     assert mbc("bank", "export", "e.jsonl", "--bank", small_bank, "--force").exit_code == 0
     assert (home / "e.jsonl").read_bytes() == mbc("bank", "export", "--bank", small_bank).stdout_bytes
+    (home / "mine").write_text("mine")
+    (home / "link").symlink_to("mine")
+    assert mbc("bank", "export", "link", "--bank", small_bank, "--force").exit_code == 0
+    assert (home / "mine").read_text() == "mine" and not (home / "link").is_symlink()
 
 
 def test_unwritable_target_is_an_error(mbc, small_bank, home):
