@@ -36,29 +36,20 @@ def test_selection_without_documents(either, remember, folder):
         assert "--only" in str(refused.value.hint)
 
 
-@pytest.mark.parametrize("wrong", [{"sources": -1}, {"beams": 0}, {"max_new_tokens": 0}, {"min_confidence": 1.5}])
-def test_numbers_out_of_range(wrong):
-    with pytest.raises(ConfigError, match=f"--{next(iter(wrong)).replace('_', '-')}"):
-        AskOptions(**wrong)
-
-
-@pytest.mark.parametrize("one", ["news", Path("news")])
-def test_one_where_several_are_meant(one):
+def test_wrong_arguments_are_refused():
     memory = Memory("b.mbc")
-    for call in (memory.ask, memory.search, memory.remove, lambda one: list(memory.add(one))):
-        with pytest.raises(ConfigError, match="takes several, not 'news' alone"):
-            call(one)
-
-
-def test_an_empty_path_is_not_the_working_folder():
-    with pytest.raises(ConfigError, match="is empty"):
-        list(Memory("b.mbc").add([""]))
-
-
-@pytest.mark.parametrize("top", [0, -3])
-def test_a_search_finds_at_least_one_passage(top):
-    with pytest.raises(ConfigError, match=f"`top` is {top}"):
-        Memory("b.mbc").search(["Who won?"], top=top)
+    for wrong in ({"sources": -1}, {"beams": 0}, {"max_new_tokens": 0}, {"min_confidence": 1.5}):
+        with pytest.raises(ConfigError, match=f"--{next(iter(wrong)).replace('_', '-')}"):
+            AskOptions(**wrong)
+    for one in ("news", Path("news")):
+        for call in (memory.ask, memory.search, memory.remove, lambda one: list(memory.add(one))):
+            with pytest.raises(ConfigError, match="takes several, not 'news' alone"):
+                call(one)
+    with pytest.raises(ConfigError, match="is empty"):  # not the working folder
+        list(memory.add([""]))
+    for top in (0, -3):
+        with pytest.raises(ConfigError, match=f"`top` is {top}"):
+            memory.search(["Who won?"], top=top)
 
 
 def test_source_states(tiny, remember, folder):
