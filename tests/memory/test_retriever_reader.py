@@ -120,7 +120,12 @@ def memory_of_sentences(tiny, tmp_path_factory):
 
 @pytest.mark.parametrize(
     "typed",
-    ["where did ada's brother move", "WHERE DID ADA\u2019S BROTHER MOVE?", "Where  did Ada's\nbrother move ?", f"{TYPED}?!"],
+    [
+        "where did ada's brother move",
+        "WHERE DID ADA\u2019S BROTHER MOVE?",
+        "Where  did Ada's\nbrother move ?",
+        f"{TYPED}?!",
+    ],
 )
 def test_capitals_spaces_and_question_marks_do_not_matter(memory_of_sentences, typed):
     first, again = memory_of_sentences.ask([TYPED, typed], min_confidence=0)
