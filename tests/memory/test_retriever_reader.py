@@ -118,20 +118,18 @@ def memory_of_sentences(tiny, tmp_path_factory):
         yield Memory(bank, model)
 
 
-@pytest.mark.parametrize(
-    "typed",
-    [
-        "where did ada's brother move",
-        "WHERE DID ADA\u2019S BROTHER MOVE?",
+def test_capitals_spaces_and_question_marks_do_not_matter(memory_of_sentences):
+    ask, search = memory_of_sentences.ask, memory_of_sentences.search
+    for typed in (
+        TYPED.lower()[:-1],
+        TYPED.upper().replace("'", "\u2019"),
         "Where  did Ada's\nbrother move ?",
         f"{TYPED}?!",
-    ],
-)
-def test_capitals_spaces_and_question_marks_do_not_matter(memory_of_sentences, typed):
-    first, again = memory_of_sentences.ask([TYPED, typed], min_confidence=0)
-    assert again.confidence.probability == pytest.approx(first.confidence.probability, rel=1e-5)
-    assert replace(again, question=TYPED, confidence=first.confidence) == first
-    assert memory_of_sentences.search([typed]) == memory_of_sentences.search([TYPED])
+    ):
+        first, again = ask([TYPED, typed], min_confidence=0)
+        assert again.confidence.probability == pytest.approx(first.confidence.probability, rel=1e-5)
+        assert replace(again, question=TYPED, confidence=first.confidence) == first
+        assert search([typed]) == search([TYPED])
 
 
 @pytest.mark.parametrize("kind", ["mini", "paper"])

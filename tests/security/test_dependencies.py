@@ -40,9 +40,8 @@ def test_page_names_every_dependency_of_the_program():
 
 
 def test_imports_match_dependencies():
-    sources = (
-        path.read_text("utf-8") for name in (mbc_cli, mbc_engine) for path in Path(name.__path__[0]).rglob("*.py")
-    )
+    folders = (Path(package.__path__[0]) for package in (mbc_cli, mbc_engine))
+    sources = (path.read_text("utf-8") for folder in folders for path in folder.rglob("*.py"))
     statement = re.compile(r"^ *(?:import (\w+)|from (\w+)[\w.]* import )", re.MULTILINE)
     imported = {name for source in sources for names in statement.findall(source) for name in names if name}
     foreign = imported - sys.stdlib_module_names - {"mbc_cli", "mbc_engine"}
