@@ -1,13 +1,10 @@
 """The base LM: answers, losses and what it is given, against forward passes without cache, padding or batch."""
 
 import shutil
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 import torch
 from tokenizers import processors
-from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from mbc_engine.errors import ConfigError
@@ -32,7 +29,7 @@ SIZES = {
 
 
 @pytest.fixture(scope="module", params=["gpt2", "llama"])
-def base(request: pytest.FixtureRequest, tiny: Any) -> BaseLM:
+def base(request, tiny):
     return load_base(str(tiny.bases[request.param]))
 
 
@@ -41,7 +38,7 @@ DIFFERENT = ("gpt2", "llama", "mistral", "gemma2", "granite", "phi")
 
 
 @pytest.fixture(scope="module", params=DIFFERENT)
-def every_base(request: pytest.FixtureRequest, tiny: Any) -> BaseLM:
+def every_base(request, tiny):
     """A base LM of each kind of family; those that can slide see 60 columns."""
     if request.param in tiny.bases:
         return load_base(str(tiny.bases[request.param]))
@@ -51,23 +48,23 @@ def every_base(request: pytest.FixtureRequest, tiny: Any) -> BaseLM:
     return BaseLM(AutoModelForCausalLM.from_config(config).eval(), tokenizer)
 
 
-def prefix_for(base: BaseLM, batch: int, *, seed: int = 0, size: float = 2.0) -> KVPrefix:
+def prefix_for(base, batch, *, seed=0, size=2.0):
     shape = base.shape
     torch.manual_seed(seed)
     keys, values = (torch.randn(batch, shape.layers, shape.kv_heads, 3, shape.head_dim) * size for _ in range(2))
     return KVPrefix(keys, values)
 
 
-def alone(prefix: KVPrefix, index: int) -> KVPrefix:
+def alone(prefix, index):
     return KVPrefix(prefix.keys[index : index + 1], prefix.values[index : index + 1])
 
 
-def ids_of(base: BaseLM, text: str) -> list[int]:
+def ids_of(base, text):
     return base.tokenizer(text, add_special_tokens=False)["input_ids"]
 
 
 @torch.no_grad()
-def plain_logits(base: BaseLM, prefix: KVPrefix, ids: list[int]) -> Tensor:
+def plain_logits(base, prefix, ids):
     """One unpadded text after one prefix, the whole forward pass: [S, V]."""
     length = prefix.length
     return (
@@ -83,14 +80,13 @@ def plain_logits(base: BaseLM, prefix: KVPrefix, ids: list[int]) -> Tensor:
 
 
 @pytest.fixture
-def prompts(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[list[int]]]:
+def prompts(monkeypatch):
     """The token ids that `generate` gives the model, padding left out."""
 
-    def prompts(base: BaseLM, prefix: KVPrefix, questions: list[str], **options: Any) -> list[list[int]]:
-        seen: list[list[int]] = []
-        generate = base.model.generate
+    def prompts(base, prefix, questions, **options):
+        seen, generate = [], base.model.generate
 
-        def watched(*, input_ids: Tensor, attention_mask: Tensor, **rest: Any) -> Tensor:
+        def watched(*, input_ids, attention_mask, **rest):
             for ids, mask in zip(input_ids, attention_mask[:, prefix.length :], strict=True):
                 seen.append(ids[mask.bool()].tolist())
             return generate(input_ids=input_ids, attention_mask=attention_mask, **rest)
