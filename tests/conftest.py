@@ -3,8 +3,6 @@
 Torch is imported only where it is used: tests of banks and documents run without it.
 """
 
-from __future__ import annotations
-
 import gc
 import json
 import os
@@ -17,26 +15,14 @@ os.environ["OMP_NUM_THREADS"] = "1"  # also of processes that tests start: all c
 from contextlib import ExitStack, closing
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
 
 import hypothesis
 import pytest
 
-from mbc_engine.config import Config, parse_config
+from mbc_engine.config import parse_config
 from mbc_engine.datasets.layout import QAExample
 from mbc_engine.runs.event_log import EventLog
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
-
-    from transformers import PreTrainedTokenizerFast
-
-    from mbc_engine.events import Event
-    from mbc_engine.memory import Memory
-    from mbc_engine.mini.model import RetrieverReader
-    from mbc_engine.model import Model
-    from mbc_engine.paper.mbc import MBC
 
 # How long an example takes depends on the machine.
 hypothesis.settings.register_profile("quick", deadline=None, max_examples=20)
@@ -44,17 +30,17 @@ hypothesis.settings.register_profile("thorough", deadline=None, max_examples=200
 hypothesis.settings.load_profile("quick")
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
+def pytest_addoption(parser):
     parser.addoption("--thorough", action="store_true", help="repeat what is random as often as before a release")
 
 
-def pytest_configure(config: pytest.Config) -> None:
+def pytest_configure(config):
     gc.disable()  # importing and collecting make almost no garbage; looking for it took a fifth of their time
     if config.getoption("--thorough"):
         hypothesis.settings.load_profile("thorough")
 
 
-def pytest_collection_finish() -> None:
+def pytest_collection_finish():
     """Spare the objects of torch and transformers: looking for garbage among them took a sixth of the time."""
     gc.freeze()
     gc.set_threshold(200_000, 10, 10)
@@ -62,10 +48,10 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture(scope="session")
-def rounds(request: pytest.FixtureRequest) -> Callable[..., int]:
+def rounds(request):
     """How often to repeat something random: `rounds(full=200, reduced=15)`."""
 
-    def rounds(*, full: int, reduced: int) -> int:
+    def rounds(*, full, reduced):
         return full if request.config.getoption("--thorough") else reduced
 
     return rounds
@@ -85,7 +71,7 @@ SENTENCES = (
 )
 
 
-def qa_examples(count: int) -> list[QAExample]:
+def qa_examples(count):
     """Who moved where: at most 50 documents, no two alike, with a question each."""
     places = [PLACES[(index * 3 + index // 10) % 10] for index in range(len(NAMES))]
     return [
@@ -94,14 +80,14 @@ def qa_examples(count: int) -> list[QAExample]:
     ][:count]
 
 
-def write_questions(path: Path, examples: Sequence[QAExample]) -> Path:
+def write_questions(path, examples):
     """A file of questions, with their documents and answers."""
     rows = ({"id": one.id, "text": one.text, "question": one.question, "answers": one.answers} for one in examples)
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return path
 
 
-def write_log(path: Path, *logged: Event) -> None:
+def write_log(path, *logged):
     """Append events to a log, in a folder that is made if needed."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with closing(EventLog(path)) as log:
@@ -110,11 +96,11 @@ def write_log(path: Path, *logged: Event) -> None:
 
 
 @pytest.fixture
-def examples() -> Callable[[int], list[QAExample]]:
+def examples():
     return qa_examples
 
 
-def _byte_level_tokenizer() -> PreTrainedTokenizerFast:
+def byte_level_tokenizer():
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast
 
@@ -131,7 +117,7 @@ def _byte_level_tokenizer() -> PreTrainedTokenizerFast:
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<|end|>", bos_token="<|end|>")
 
 
-def _word_tokenizer(special: list[str], template: str, **roles: str) -> PreTrainedTokenizerFast:
+def _word_tokenizer(special, template, **roles):
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
     from transformers import PreTrainedTokenizerFast
 
@@ -146,7 +132,7 @@ def _word_tokenizer(special: list[str], template: str, **roles: str) -> PreTrain
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, **roles)
 
 
-_SIZES: dict[str, dict[str, float]] = {
+_SIZES = {
     # 32 wide, 2 layers, 4 heads of 8, fused projections
     "gpt2": {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 160},
     # 4 query heads over 2 key/value heads of 12: neither 32 nor 32 / 4 fits the prefix
@@ -170,7 +156,7 @@ _SIZES: dict[str, dict[str, float]] = {
     "t5": {"d_model": 16, "d_kv": 8, "d_ff": 32, "num_layers": 1, "num_heads": 2, "initializer_factor": 1.0},
 }
 # As wide as a CPU needs them to compute with 4 bits.
-_WIDE_SIZES: dict[str, dict[str, float]] = {
+_WIDE_SIZES = {
     "gpt2": {"n_embd": 64, "n_layer": 2, "n_head": 4, "n_positions": 160},
     "llama": {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4},
     "bert": {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 1, "num_attention_heads": 4},
@@ -178,7 +164,7 @@ _WIDE_SIZES: dict[str, dict[str, float]] = {
 }
 
 
-def _save(folder: Path, family: str, tokenizer: PreTrainedTokenizerFast, seed: int, **sizes: float) -> Path:
+def save_random(folder, family, tokenizer, seed, **sizes):
     """A model of these sizes with fixed weights, and its tokenizer, in a folder."""
     import torch
     from transformers import AutoConfig, AutoModel, AutoModelForCausalLM
@@ -194,17 +180,17 @@ _BASE = {"initializer_range": 0.3, "bos_token_id": 0, "eos_token_id": 0}
 
 
 @pytest.fixture(scope="session")
-def tiny_gpt2(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return _save(tmp_path_factory.mktemp("gpt2"), "gpt2", _byte_level_tokenizer(), 1, **_SIZES["gpt2"], **_BASE)
+def tiny_gpt2(tmp_path_factory):
+    return save_random(tmp_path_factory.mktemp("gpt2"), "gpt2", byte_level_tokenizer(), 1, **_SIZES["gpt2"], **_BASE)
 
 
 @pytest.fixture(scope="session")
-def tiny_llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return _save(tmp_path_factory.mktemp("llama"), "llama", _byte_level_tokenizer(), 2, **_SIZES["llama"], **_BASE)
+def tiny_llama(tmp_path_factory):
+    return save_random(tmp_path_factory.mktemp("llama"), "llama", byte_level_tokenizer(), 2, **_SIZES["llama"], **_BASE)
 
 
 @pytest.fixture(scope="session")
-def chat_lm(tmp_path_factory: pytest.TempPathFactory, tiny_llama: Path) -> Path:
+def chat_lm(tmp_path_factory, tiny_llama):
     """A Llama with a chat template; of its tokens <tool> acts as one but is not called special."""
     from transformers import AddedToken, AutoTokenizer
 
@@ -215,23 +201,23 @@ def chat_lm(tmp_path_factory: pytest.TempPathFactory, tiny_llama: Path) -> Path:
         "{% for message in messages %}<|user|>{{ message['content'] }}<|end|>\n{% endfor %}<|assistant|>"
     )
     sizes = {**_SIZES["llama"], "max_position_embeddings": 900}
-    return _save(tmp_path_factory.mktemp("chat"), "llama", tokenizer, 6, **sizes, **_BASE)
+    return save_random(tmp_path_factory.mktemp("chat"), "llama", tokenizer, 6, **sizes, **_BASE)
 
 
 @pytest.fixture(scope="session")
-def tiny_bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def tiny_bert(tmp_path_factory):
     """Its texts are between [CLS] and [SEP]."""
     special = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
     tokenizer = _word_tokenizer([*special.values()], "[CLS] $A [SEP]", **special)
-    return _save(tmp_path_factory.mktemp("bert"), "bert", tokenizer, 3, initializer_range=0.3, **_SIZES["bert"])
+    return save_random(tmp_path_factory.mktemp("bert"), "bert", tokenizer, 3, initializer_range=0.3, **_SIZES["bert"])
 
 
 @pytest.fixture(scope="session")
-def tiny_t5(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def tiny_t5(tmp_path_factory):
     """Its texts end in </s>."""
     special = {"pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"}
     tokenizer = _word_tokenizer([*special.values()], "$A </s>", **special)
-    return _save(tmp_path_factory.mktemp("t5"), "t5", tokenizer, 4, **_SIZES["t5"])
+    return save_random(tmp_path_factory.mktemp("t5"), "t5", tokenizer, 4, **_SIZES["t5"])
 
 
 @dataclass(frozen=True)
@@ -241,7 +227,7 @@ class TinyModels:
     bases: dict[str, Path]
     encoders: dict[str, Path]
 
-    def config(self, base: str = "gpt2", encoder: str = "bert", *overrides: str) -> Config:
+    def config(self, base="gpt2", encoder="bert", *overrides):
         """Settings of a tiny model around these, with `section.key=value` changes."""
         text = f"""
             [model]
@@ -261,7 +247,7 @@ class TinyModels:
         """
         return parse_config(text, "tiny", list(overrides))
 
-    def model(self, base: str = "gpt2", encoder: str = "bert", *overrides: str) -> MBC:
+    def model(self, base="gpt2", encoder="bert", *overrides):
         """A tiny model with fixed weights, in evaluation mode."""
         import torch
 
@@ -271,7 +257,7 @@ class TinyModels:
         torch.manual_seed(0)
         return build(settings, load_pretrained(settings)).eval()
 
-    def retriever_reader(self, *words: str, perhaps: float = 0.25, window: int = 32) -> RetrieverReader:
+    def retriever_reader(self, *words, perhaps=0.25, window=32):
         """A tiny retriever-reader with fixed weights, whose reader finds these words."""
         from mbc_engine.config import RetrieverReaderSettings
         from mbc_engine.mini.model import build
@@ -290,19 +276,19 @@ class TinyModels:
             }
         )
         finder = Finder(*words)
-        return build(settings, settings.readers[0], lambda: finder)  # type: ignore[arg-type, return-value]
+        return build(settings, settings.readers[0], lambda: finder)
 
 
 @pytest.fixture(scope="session")
-def tiny(tiny_gpt2: Path, tiny_llama: Path, tiny_bert: Path, tiny_t5: Path) -> Iterator[TinyModels]:
+def tiny(tiny_gpt2, tiny_llama, tiny_bert, tiny_t5):
     """The tiny models. Their weights are read once; copying them takes a fraction of the time."""
     from mbc_engine.lm import pretrained
 
     load = pretrained._load_weights
-    loaded: dict[tuple[str, Any, str], Any] = {}
+    loaded = {}
     folders = {str(folder) for folder in (tiny_gpt2, tiny_llama, tiny_bert, tiny_t5)}
 
-    def load_once(kind: Any, source: str, config: Any, held: dict[str, Any], *, name: str) -> Any:
+    def load_once(kind, source, config, held, *, name):
         if source not in folders or "quantization_config" in held:
             return load(kind, source, config, held, name=name)
         key = source, kind, repr(sorted(held.items()))
@@ -316,13 +302,13 @@ def tiny(tiny_gpt2: Path, tiny_llama: Path, tiny_bert: Path, tiny_t5: Path) -> I
 
 
 @pytest.fixture(scope="session")
-def wide(tiny: TinyModels, tmp_path_factory: pytest.TempPathFactory) -> TinyModels:
+def wide(tiny, tmp_path_factory):
     """The tiny models again, 64 wide."""
     from transformers import AutoTokenizer
 
-    def widened(folders: dict[str, Path]) -> dict[str, Path]:
+    def widened(folders):
         return {
-            family: _save(
+            family: save_random(
                 *(tmp_path_factory.mktemp(family), family, AutoTokenizer.from_pretrained(folder), 5),
                 **{**_BASE, "pad_token_id": 0, **_WIDE_SIZES[family]},
             )
@@ -333,13 +319,13 @@ def wide(tiny: TinyModels, tmp_path_factory: pytest.TempPathFactory) -> TinyMode
 
 
 @pytest.fixture
-def remember(tmp_path: Path) -> Iterator[Callable[..., Memory]]:
+def remember(tmp_path):
     """Ingests files into the bank b.mbc and returns a memory of it, which stays open."""
     from mbc_engine import Memory, ingest, open_bank
 
     with ExitStack() as opened:
 
-        def remember(model: Model, *paths: Path, **kept: bool) -> Memory:
+        def remember(model, *paths, **kept):
             bank = opened.enter_context(open_bank(model, tmp_path / "b.mbc", **kept))
             list(ingest(model, bank, paths))
             return Memory(bank, model)
@@ -348,7 +334,7 @@ def remember(tmp_path: Path) -> Iterator[Callable[..., Memory]]:
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     """Four stories and a picture."""
     folder = tmp_path / "news"
     folder.mkdir()

@@ -1,7 +1,5 @@
 """The embedded model: it is there, it is small, and it finds the story that a question is about."""
 
-import subprocess
-import sys
 from importlib.resources import files
 from itertools import islice
 from pathlib import Path
@@ -64,18 +62,3 @@ def test_unseen_stories(mini, tmp_path):
     assert (len(golds), right >= 14, found >= 19) == (20, True, True), (right, found)
     assert all(source.sentence for answer in answers for source in answer.sources)
     assert {source.text_from for answer in answers for source in answer.sources} == {"file"}
-
-
-@embedded_encoder
-def test_asking_imports_only_what_it_needs(mini, tmp_path):
-    (tmp_path / "a.txt").write_text("Hugo moved to Haifa in the spring.")
-    with open_bank(mini, tmp_path / "b.mbc") as bank:
-        list(ingest(mini, bank, [tmp_path / "a.txt"]))
-    heavy = {"torch", "transformers", "peft", "bitsandbytes", "huggingface_hub.file_download"}
-    code = (
-        "import atexit, sys; from mbc_cli.__main__ import main; "
-        f"atexit.register(lambda: print({heavy} & set(sys.modules))); "
-        "sys.argv[1:] = ['ask', 'Where did Hugo move?', '--bank', 'b.mbc']; main()"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
-    assert done.stdout.startswith("Haifa") and done.stdout.endswith("set()\n")

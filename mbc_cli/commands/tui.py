@@ -97,7 +97,6 @@ def _show(options: "DashboardOptions", view: View, settings: dict[str, Any]) -> 
     gc.freeze()
     gc.set_threshold(100_000, 20, 100)
     stdin = None if sys.__stdin__ is None else sys.__stdin__.fileno()
-    was_quiet, notes.quiet = notes.quiet, True  # the dashboard owns the terminal
     while True:
         dashboard = Dashboard(options, view, stdin, settings)
         other = dashboard.run()
@@ -106,7 +105,6 @@ def _show(options: "DashboardOptions", view: View, settings: dict[str, Any]) -> 
         if other is None:
             break
         options, view = replace(options, bank=other), "ask"
-    notes.quiet = was_quiet
     if dashboard.error is not None:
         raise dashboard.error
     code = dashboard.return_code or 0

@@ -18,6 +18,7 @@ from textual.widgets import Footer, TabbedContent, Tabs
 
 from mbc_cli.config import DEFAULT_MODEL, activity_log, demo_folder
 from mbc_cli.render.answer import open_file
+from mbc_cli.render.terminal import notes
 from mbc_cli.text import sanitise
 from mbc_cli.tui import jobs
 from mbc_cli.tui.state import DashboardOptions, DashboardState, RunSummary
@@ -92,6 +93,11 @@ class Dashboard(App[Path]):
                 yield view(key, self.options)
         yield Footer(compact=True)
 
+    def on_load(self) -> None:
+        # The dashboard owns the terminal: a spinner of the thread that loads a model would replace `sys.stdout`, and
+        # put Textual's back whenever it ends.
+        self._was_quiet, notes.quiet = notes.quiet, True
+
     def on_mount(self) -> None:
         # Not through the event loop's signal handlers, which wait until the loop is idle.
         self._event_loop = asyncio.get_running_loop()
@@ -110,6 +116,7 @@ class Dashboard(App[Path]):
         self.set_interval(_DRAW_INTERVAL, self._draw_if_stale)
 
     def on_unmount(self) -> None:
+        notes.quiet = self._was_quiet
         signal.signal(signal.SIGTERM, self._previous)
         for stop in self._polls.values():
             stop()

@@ -3,17 +3,13 @@
 import hashlib
 import sqlite3
 import zlib
-from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
-from mbc_engine.bank import Codes, CodeShape, MemoryBank, ModelSignature, StoredDocument, count, database, text_codec
+from mbc_engine.bank import CodeShape, MemoryBank, ModelSignature, StoredDocument, count, database, text_codec
 from mbc_engine.bank.block import row_checksum
 from mbc_engine.bank.exchange import export
 from mbc_engine.bank.verification import verify
@@ -30,12 +26,12 @@ class Made:
     shape: CodeShape
     dim: int
 
-    def codes(self, content: int) -> Codes:
+    def codes(self, content):
         """One to three chunks."""
         random = np.random.default_rng(content)
         return random.integers(0, 5, (1 + content % 3, 3, 2)).astype(np.uint16)
 
-    def chunks(self, content: int) -> list[Chunk]:
+    def chunks(self, content):
         """The texts of the chunks: long and short, of any script, with half a surrogate in one and none in another."""
         words = ["The quick brown fox. ", "Ä", "", "\ud83d\ude00 \ud800", "日本語" * 50, "x\0y" * 9, "a" * 300]
         return [
@@ -43,46 +39,37 @@ class Made:
             for number in range(1 + content % 3)
         ]
 
-    def digest(self, content: int) -> str:
+    def digest(self, content):
         return hashlib.sha256(b"%d" % content).hexdigest()
 
-    def record(self, source: str, content: int, part: str = "", date: str | None = None) -> Document:
+    def record(self, source, content, part="", date=None):
         """A document that was read."""
         return Document(source, part, "", self.digest(content), 100 + content, date)
 
-    def item(
-        self,
-        source: str,
-        content: int,
-        part: str = "",
-        date: str | None = None,
-        *,
-        codes: NDArray[np.integer[Any]] | None = None,
-        texts: list[Chunk] | None = None,
-    ) -> StoredDocument:
+    def item(self, source, content, part="", date=None, *, codes=None, texts=None):
         """The same, ready to store; its codes and texts are derived from the content unless given."""
         if codes is None:
             codes, texts = self.codes(content), self.chunks(content) if texts is None else texts
         return StoredDocument.of(self.record(source, content, part, date), codes, texts)
 
-    def bank(self, path: Path | None = None, *, keeps_origins: bool = True, keeps_text: bool = False) -> MemoryBank:
+    def bank(self, path=None, *, keeps_origins=True, keeps_text=False):
         """An empty bank, in memory if no path is given."""
         return MemoryBank.create(
             path, self.signature, self.shape, self.dim, keeps_origins=keeps_origins, keeps_text=keeps_text
         )
 
-    def counts(self, contents: Iterable[int]) -> NDArray[np.int64]:
+    def counts(self, contents):
         """The code counts of a bank with these contents."""
         return sum((count(self.codes(content), self.shape) for content in contents), np.zeros((2, 3, 5), np.int64))
 
-    def lines(self, bank: MemoryBank) -> bytes:
+    def lines(self, bank):
         return b"".join(export(bank, self.text_model().open))
 
-    def text_model(self) -> StandIn:
+    def text_model(self):
         chunks = (chunk.text for content in range(24) for chunk in self.chunks(content))
         return StandIn("".join(chunks).encode(errors="ignore").decode())
 
-    def tampered(self, path: Path, *statements: str, **values: object) -> None:
+    def tampered(self, path, *statements, **values):
         """Change a bank as deliberate tampering would: every checksum is right again. `deflate` is there to be used."""
         with closing(sqlite3.connect(path, isolation_level=None)) as connection:
             connection.create_function("deflate", 1, zlib.compress)
@@ -101,7 +88,7 @@ class Made:
             sums = database.header_checksum(header[:12]), database.state_checksum(header[13], header[14:-1])
             connection.execute("UPDATE bank SET crc = ?, state_crc = ?", sums)
 
-    def damages(self, path: Path) -> list[DamageFound]:
+    def damages(self, path):
         """All damage that `verify` finds, after checking its last event."""
         *events, last = verify(path)
         found = [event for event in events if isinstance(event, DamageFound)]
@@ -111,17 +98,17 @@ class Made:
 
 
 @pytest.fixture(scope="session")
-def made() -> Made:
+def made():
     return Made(ModelSignature("mini", "aa" * 8, "bb" * 8), CodeShape(3, 2, 5, per_position=True), 4)
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
+def path(tmp_path):
     """A path that needs a new folder and quoting."""
     return tmp_path / "new folder" / "100% mine?#.mbc"
 
 
 @pytest.fixture
-def bank(made: Made, path: Path) -> Iterator[MemoryBank]:
+def bank(made, path):
     with made.bank(path) as bank:
         yield bank

@@ -96,12 +96,3 @@ def test_without_text_chunks_of_other_sizes_are_refused(made):
     bank, other = bank_of(made, None, keeps_text=False), bank_of(made, None, context_tokens=0)
     with bank, other, pytest.raises(BankError, match="not cut into the same chunks"):
         list(merge(bank, other))
-
-
-@pytest.mark.parametrize(
-    "text",
-    ['{"titles":[],"headings":[""]}', '{"titles":["a"],"headings":[null]}', '{"titles":["a"],"headings":["","b"]}'],
-)
-def test_outlines_that_do_not_add_up_are_refused(text):
-    with pytest.raises(ValueError, match="do not add up"):
-        read_outlines(zlib.compress(text.encode()), [1])

@@ -105,7 +105,7 @@ def test_a_text_whose_id_has_changed_is_never_taken_for_another(made, tmp_path, 
         chunks = bank.texts_at(range(bank.totals().chunks))
     assert len(set(chunks)) == len(chunks) == 10 - first
     for number in range(first, 10):
-        for bit in (*range(4), *range(4, 63, rounds(full=1, reduced=12))):
+        for bit in (*range(4), *range(4, 63, rounds(full=1, reduced=30))):
             changed.write_bytes(path.read_bytes())
             connection = sqlite3.connect(changed, isolation_level=None)
             connection.execute("DELETE FROM texts WHERE id = ?", (number ^ 1 << bit,))  # which would be hidden by it

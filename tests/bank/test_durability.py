@@ -196,7 +196,7 @@ def test_a_power_cut_loses_whole_changes_only(made, path, tmp_path, rounds):
         file, log = path.read_bytes(), path.with_name(path.name + "-wal").read_bytes()
     after = tmp_path / "after.mbc"
     found = []
-    for _ in range(rounds(full=300, reduced=25)):
+    for _ in range(rounds(full=300, reduced=12)):
         cut = rng.randrange(len(log) + 1)
         rest = rng.choice([b"", bytes(len(log) - cut), random.Random(6).randbytes(len(log) - cut)])
         after.write_bytes(file)

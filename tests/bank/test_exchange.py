@@ -1,4 +1,4 @@
-"""Merges, exports and imports; that their order and detours change nothing is tested in test_histories."""
+"""Merges, exports, imports and whole replacements; that order and detours change nothing is tested in test_histories."""
 
 import base64
 import io
@@ -7,8 +7,8 @@ import json
 import numpy as np
 import pytest
 
-from mbc_engine.bank import MemoryBank, exchange
-from mbc_engine.bank.exchange import export, import_lines, merge
+from mbc_engine.bank import CodeShape, MemoryBank, ModelSignature, StoredDocument, database, exchange
+from mbc_engine.bank.exchange import export, import_lines, merge, replace_content
 from mbc_engine.errors import BankError, DataError, ModelMismatch
 from mbc_engine.events import Progressed
 
@@ -173,3 +173,61 @@ def test_abandoned_merge_changes_nothing(made, monkeypatch, batch):
         assert made.lines(bank) == before
         assert list(merge(bank, other))[-1] == Progressed("copy documents", 6, 6)
         assert np.array_equal(bank.counts(), made.counts(range(1, 8)))
+
+
+OTHER = ModelSignature("other", "cc" * 8, "dd" * 8)
+
+
+@pytest.fixture
+def replaced(made, path):
+    """The path of a bank of two documents."""
+    with made.bank(path) as bank:
+        bank.put([made.item("/a", 1), made.item("/b", 2)])
+    return path
+
+
+@pytest.fixture
+def new(tmp_path):
+    """The path of a bank of another model and shape, with one document."""
+    path = tmp_path / "100% new.mbc"
+    with MemoryBank.create(path, OTHER, CodeShape(2, 1, 9, False), 2, keeps_origins=False) as bank:
+        bank.put([StoredDocument("ab" * 32, 1, None, (), np.full((1, 2, 1), 8))])
+    return path
+
+
+def test_all_content_is_replaced(made, replaced, new, monkeypatch):
+    monkeypatch.setattr(database, "_BUSY_SECONDS", 0.0)
+
+    def write():
+        with MemoryBank.open(replaced) as other, pytest.raises(BankError, match="written by another process"):
+            other.put([made.item("/c", 3)])
+
+    with MemoryBank.open(replaced, read_only=True) as reader:
+        with reader.snapshot():
+            before = made.lines(reader)
+            replace_content(replaced, new, check=write)
+            assert made.lines(reader) == before
+        with pytest.raises(BankError, match="was replaced by another bank"), reader.snapshot():
+            reader.counts()
+        with pytest.raises(BankError, match="was replaced by another bank"):
+            list(reader.documents())
+    assert made.damages(replaced) == []
+    with MemoryBank.open(replaced) as bank, MemoryBank.open(new) as source:
+        assert bank.header.signature == OTHER
+        assert made.lines(bank) == made.lines(source)
+        bank.put([])
+
+
+def test_refused_replacement_changes_nothing(replaced, new, tmp_path):
+    before = replaced.read_bytes()
+    (tmp_path / "text").write_text("not a bank")
+    for other, words in ((tmp_path / "none", "No bank"), (tmp_path / "text", "is not a bank"), (tmp_path, "folder")):
+        with pytest.raises(BankError, match=words):
+            replace_content(replaced, other)
+
+    def refuse():
+        raise BankError("was given documents meanwhile")
+
+    with pytest.raises(BankError, match="meanwhile"):
+        replace_content(replaced, new, check=refuse)
+    assert replaced.read_bytes() == before

@@ -243,7 +243,7 @@ class BankUnderTest:
 
 @pytest.mark.parametrize(("keeps_origins", "keeps_text"), [(True, True), (False, False)])
 def test_any_history_equals_a_dict(made, tmp_path_factory, rounds, keeps_origins, keeps_text):
-    @settings(max_examples=rounds(full=600, reduced=20))
+    @settings(max_examples=rounds(full=600, reduced=14))
     @given(steps=STEPS)
     def run(steps):
         folder = tmp_path_factory.mktemp("history")

@@ -137,29 +137,6 @@ def test_concurrent_open_or_create(made, path):
         assert bank.totals().documents == 8
 
 
-READ_WITHOUT_ROOM = """
-import resource, signal, sys
-from pathlib import Path
-from mbc_engine.bank import MemoryBank
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))  # no file can grow
-with MemoryBank.open(Path(sys.argv[1]), read_only=True) as bank:
-    print(bank.totals().documents, bank.is_replaced())
-    resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    with MemoryBank.open(Path(sys.argv[1])) as writer:
-        writer.remove([("/a", "")])
-    print(bank.is_replaced())  # as it cannot see the change
-"""
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="limits files as Unix does")
-def test_a_full_disk_can_be_read(bank_file):
-    command = [sys.executable, "-c", READ_WITHOUT_ROOM, str(bank_file)]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert (ended.stdout, ended.stderr) == ("2 False\nTrue\n", "")
-
-
 def test_read_only_folder(made, bank_file, read_only_folder):
     path = read_only_folder / bank_file.name
     with MemoryBank.open(path, read_only=True) as reader:

@@ -18,7 +18,7 @@ from mbc_engine.bank.exchange import merge, remove_with_proof
 from mbc_engine.bank.search import plain_texts
 from mbc_engine.bank.text_codec import MOST_READ
 from mbc_engine.bank.verification import verify
-from mbc_engine.bank.words import WORDS, WordIndex, find_words, read_words, write_words
+from mbc_engine.bank.words import WORDS, WordIndex, read_words, write_words
 from mbc_engine.errors import MBCError
 from mbc_engine.text import Chunk
 
@@ -269,17 +269,17 @@ def less_memory_than(size):
         tracemalloc.stop()
 
 
-# What each would expand to has at least 64 MB.
+# What each would expand to has at least 32 MB.
 BOMBS = {
     "UPDATE blocks SET described = :data": lambda: zlib.compress(b'{"sizes":[' + b"[]," * (1 << 20) + b"1]}"),
     "UPDATE blocks SET outlines = :data": (
-        lambda: zlib.compress(b'{"titles":["' + b"a" * (64 << 20) + b'"],"headings":[]}')
+        lambda: zlib.compress(b'{"titles":["' + b"a" * (32 << 20) + b'"],"headings":[]}')
     ),
-    "UPDATE blocks SET documents = 16 << 20, lengths = :data": lambda: zlib.compress(bytes(64 << 20)),
-    "UPDATE blocks SET documents = 16 << 20, origins = 16 << 20, texts = :data": lambda: zlib.compress(bytes(64 << 20)),
+    "UPDATE blocks SET documents = 8 << 20, lengths = :data": lambda: zlib.compress(bytes(32 << 20)),
+    "UPDATE blocks SET documents = 8 << 20, origins = 8 << 20, texts = :data": lambda: zlib.compress(bytes(32 << 20)),
     "UPDATE blocks SET chunks = 16 << 20, lengths = :data": lambda: zlib.compress(bytes([0, 0, 0, 1])),
     "UPDATE bank SET tokens = 65536, levels = 256, num_codes = 65536, counts = :data": (
-        lambda: zlib.compress(bytes(64 << 20))
+        lambda: zlib.compress(bytes(32 << 20))
     ),
     "UPDATE texts SET columns = :data": lambda: zlib.compress(bytes(13 << 20)),
     # A bit a chunk, in a file that cannot have their texts.
@@ -314,18 +314,6 @@ def test_repetitive_columns_are_written_so_that_they_can_be_read(made, bank, pat
     bank.put([made.item("/copies", 1, f"{'b' * 5000}{number}") for number in range(300)])
     assert made.damages(path) == []
     assert bank.totals().origins == 600
-
-
-def test_words_of_one_range_take_little_memory():
-    """Sixty adjacent numbers, each in a third of 50,000 chunks."""
-    random = np.random.default_rng(0)
-    chunks_of, numbers = np.nonzero(random.random((50_000, 60)) < 1 / 3)
-    words = WORDS * chunks_of + numbers
-    with less_memory_than(64 << 20):
-        data = write_words(words, 50_000)
-        index = WordIndex(data, 50_000)
-        assert len(find_words([index], [7])[0]) == (numbers == 7).sum()
-        assert np.array_equal(read_words(data, 50_000), words)
 
 
 def test_words_that_would_expand_too_much_are_refused_and_not_written(monkeypatch):

@@ -109,7 +109,7 @@ def test_lm_texts_come_from_unchanged_files():
     }
 
 
-@given(st.lists(st.integers(1, 4), max_size=12), st.integers(1, 2), st.booleans(), st.booleans(), st.integers(0, 100))
+@given(st.lists(st.integers(1, 4), max_size=8), st.integers(1, 2), st.booleans(), st.booleans(), st.integers(0, 100))
 def test_code_uses_match_a_loop(lengths, levels, per_position, keeps_origins, seed):
     shape, random = CodeShape(3, levels, 5, per_position), np.random.default_rng(seed)
     with (

@@ -4,7 +4,7 @@ import math
 import re
 import time
 from datetime import UTC, date, datetime
-from itertools import chain, product
+from itertools import chain, islice, product
 
 import numpy as np
 import pytest
@@ -148,7 +148,7 @@ def test_selection_needs_origins(made):
 def test_stars_match_as_before_but_in_linear_time(pattern):
     (parsed,) = GitIgnoreSpec.from_lines([pattern if pattern[0] == "/" else f"**/{pattern}"]).patterns
     expected = re.compile(parsed.regex)
-    for name in map("".join, product("ab/x", repeat=6)):
+    for name in islice(map("".join, product("ab/x", repeat=6)), 0, None, 3):
         assert bool(_compiled(pattern).search(name)) == bool(expected.search(name)), name
     began = time.process_time()
     assert not _compiled(pattern).search("a" * 20_000 + "c")

@@ -89,16 +89,6 @@ def test_a_refused_batch_changes_nothing(made, bank, changes):
     assert not bank.knows(made.record("/a", 1))
 
 
-def test_sizes_are_exact(made, bank, path):
-    bank.put([made.item("/a", 1), made.item("/b", 3)])
-    bank.checkpoint()
-    sizes = bank.sizes()
-    assert (sizes.codes, sizes.codebook) == (7, 2 * 3 * 5 * 4 * 4)  # 3 chunks of 18 bits
-    assert sizes.file == path.stat().st_size
-    with made.bank() as volatile:
-        assert volatile.sizes().file > 0
-
-
 def test_model_name_is_not_compared(made, bank, path):
     bank.require(ModelSignature("renamed", made.signature.amortizer, made.signature.codebook), made.shape)
     other = ModelSignature("mini", made.signature.amortizer, "cc" * 8)

@@ -46,7 +46,7 @@ def test_iteration_sees_one_state(made, files):
 
 
 @given(
-    st.lists(st.tuples(st.sets(st.integers(0, 9)), st.booleans()), min_size=1, max_size=4),
+    st.lists(st.tuples(st.sets(st.integers(0, 9), max_size=6), st.booleans()), min_size=1, max_size=3),
     st.lists(st.integers(0, 999), max_size=20),
 )
 def test_chunks_are_numbered_across_banks(made, kinds, drawn):

@@ -23,7 +23,7 @@ def records(made, items):
 def test_undo_adds_only_what_is_missing(made, path, rounds, keeps_origins):
     """The reference: what was removed is read again under every name that is still free."""
 
-    @settings(max_examples=rounds(full=400, reduced=12))
+    @settings(max_examples=rounds(full=400, reduced=8))
     @given(items=ITEMS, chosen=CHOSEN, further=ITEMS)
     def run(items, chosen, further):
         names, digests = chosen[0], list(map(made.digest, chosen[1]))

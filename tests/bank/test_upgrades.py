@@ -123,11 +123,11 @@ def test_texts_that_expand_without_end_are_not_indexed(tmp_path, monkeypatch):
 
 def test_upgraded_bank_answers(tmp_path):
     """The codes of `mini` mean today what they meant then."""
-    from mbc_engine import Memory
+    from mbc_engine import Memory, load_model
 
     with MemoryBank.open(unpacked("format3-full", tmp_path / "bank.mbc")) as bank:
         bank.remove([("/notes/rows.jsonl", "7")])  # its lone surrogate is no text that a reader takes
-    with Memory(tmp_path / "bank.mbc") as memory:
+    with Memory(tmp_path / "bank.mbc", load_model("mini", reader="small")) as memory:
         (answer,) = memory.ask(["Who repaired the old bridge?"])
     assert answer.text == "Marta Keller"
     assert answer.sources[0].path == "/notes/bridge.md"

@@ -1,6 +1,7 @@
 """A tiny model in a folder, files to memorise, handmade banks, and a separate home for every test."""
 
 import hashlib
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -52,6 +53,19 @@ def mbc(monkeypatch):
 
     def run(*arguments, stdin=None):
         return CliRunner().invoke(app, [str(argument) for argument in arguments], input=stdin)
+
+    return run
+
+
+@pytest.fixture
+def refusal(mbc):
+    """Runs `mbc` with arguments that it has to refuse with an exit code; gives its error, a line and one for a hint."""
+
+    def run(code, *arguments):
+        result = mbc(*arguments)
+        assert (result.exit_code, result.stdout) == (code, ""), arguments
+        assert re.fullmatch(r"Error: .*\n(  .*\n)?", result.stderr), result.stderr
+        return result.stderr
 
     return run
 

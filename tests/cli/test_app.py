@@ -1,5 +1,6 @@
 """What all commands have in common: help, errors, verbosity, interruptions, and output that cannot be written."""
 
+import io
 import os
 import signal
 import subprocess
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from mbc_cli.app import app
+from mbc_cli.app import app, main
 from mbc_cli.config import walk_commands
 from mbc_cli.program import interrupt_message, stop_on_interrupt
 from mbc_engine.errors import BankError, ConfigError, DataError, MBCError, ModelError, ModelMismatch
@@ -62,22 +63,17 @@ def test_the_help_of_a_group_has_the_first_paragraph_of_each_command():
         ),
     ],
 )
-def test_usage_errors_have_two_lines(mbc, typed, message):
-    result = mbc(*typed.split())
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr.startswith(message)
-    assert len(result.stderr.splitlines()) == 2
+def test_usage_errors_have_two_lines(refusal, typed, message):
+    assert refusal(2, *typed.split()).startswith(message)
 
 
 @pytest.mark.parametrize(
     ("error", "code"),
     [(MBCError, 1), (ConfigError, 2), (DataError, 3), (ModelError, 4), (ModelMismatch, 4), (BankError, 5)],
 )
-def test_errors_have_two_lines_and_an_exit_code(mbc, monkeypatch, error, code):
+def test_errors_have_two_lines_and_an_exit_code(refusal, monkeypatch, error, code):
     _raise(monkeypatch, error("Something is wrong.", hint="Do something else."))
-    result = mbc("bank", "info")
-    assert (result.exit_code, result.stdout) == (code, "")
-    assert result.stderr == "Error: Something is wrong.\n  Do something else.\n"
+    assert refusal(code, "bank", "info") == "Error: Something is wrong.\n  Do something else.\n"
 
 
 def test_an_interruption_has_a_message(mbc, make_bank, record, monkeypatch):
@@ -104,32 +100,22 @@ def test_debug_shows_the_traceback(mbc, monkeypatch):
 
 
 @pytest.mark.parametrize("command", ["ask why?", "bank info", "bank export", "bank reencode", "bank remove x"])
-def test_a_missing_default_bank_has_a_hint(mbc, command):
-    result = mbc(*command.split())
-    assert (result.exit_code, result.stdout) == (5, "")
-    assert "XDG_DATA_HOME/mbc/memory.mbc" in result.stderr
-    assert result.stderr.splitlines()[1] == (
-        "  Nothing has been memorised yet. Start with `mbc ingest FOLDER`; `mbc demo` shows how it works."
-    )
+def test_a_missing_default_bank_has_a_hint(refusal, command):
+    error, hint = refusal(5, *command.split()).splitlines()
+    assert error.endswith("XDG_DATA_HOME/mbc/memory.mbc.")
+    assert hint == ("  Nothing has been memorised yet. Start with `mbc ingest FOLDER`; `mbc demo` shows how it works.")
 
 
-def test_unencodable_output_is_escaped(tmp_path):
-    script = (
-        "import sys; from mbc_cli.app import main; sys.argv[1:] = ['bank', 'info', '--bank', 'caf\\u00e9.mbc']; main()"
-    )
-    environment = {"PYTHONPATH": ":".join(sys.path), "PYTHONIOENCODING": "ascii"}
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, env=environment)
-    assert done.returncode == 5
-    assert b"caf\\xe9.mbc" in done.stderr
-
-
-@pytest.mark.parametrize("closing", ["", "sys.stdin = None; "])
-def test_invalid_utf8_in_stdin_is_replaced(closing):
-    script = f"import sys; from mbc_cli.app import main; {closing}sys.argv[1:] = ['--version']\ntry: main()\n"
-    script += "finally: print(ascii(sys.stdin.read()))"
-    environment = {"PYTHONPATH": ":".join(sys.path), "PYTHONIOENCODING": "utf-8:strict"}
-    done = subprocess.run([sys.executable, "-c", script], input=b"\xff?", capture_output=True, env=environment)
-    assert done.stdout.split()[-1] == (b"''" if closing else b"'\\ufffd?'")
+def test_what_cannot_be_encoded_or_decoded_is_escaped_or_replaced(monkeypatch):
+    monkeypatch.setattr("mbc_cli.app.app", lambda prog_name: print("caf\u00e9", ascii(sys.stdin.read())))
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\xff?"), "utf-8"))
+    monkeypatch.setattr(sys, "stdout", printed := io.TextIOWrapper(io.BytesIO(), "ascii"))
+    main()
+    monkeypatch.setattr(sys, "stdin", None)
+    main()
+    sys.stdin.close()
+    printed.flush()
+    assert printed.buffer.getvalue() == b"caf\\xe9 '\\ufffd?'\ncaf\\xe9 ''\n"
 
 
 def _raise(monkeypatch, error):

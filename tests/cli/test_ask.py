@@ -89,17 +89,13 @@ def test_open_shows_the_first_source_in_an_editor(mbc, memory, monkeypatch):
         (("--open",), "--open needs a question"),
         ((QUESTION, "--questions", "q.txt"), "cannot be combined"),
         ((QUESTION, "--read", "backwards"), "Read modes: flat, hierarchical, routed"),
-        ((QUESTION, "--read", "routed:-1"), "Read modes: flat, hierarchical, routed"),
         ((QUESTION, "--min-confidence", "nan"), "is not between 0 and 1"),
-        ((QUESTION, "--since", "tomorrow"), "'tomorrow' is not a date"),
         ((QUESTION, "--sources", "-1"), "--sources"),
     ],
 )
-def test_wrong_options_are_refused(mbc, memory, arguments, message):
-    result = mbc("ask", *arguments)
-    assert (result.exit_code, result.stdout, memory.is_open) == (2, "", False)
-    assert message in result.stderr
-    assert len(result.stderr.splitlines()) == 2
+def test_wrong_options_are_refused(refusal, memory, arguments, message):
+    assert message in refusal(2, "ask", *arguments)
+    assert not memory.is_open
 
 
 def test_questions_of_a_file_as_json(mbc, memory, home):

@@ -5,36 +5,31 @@ import sys
 
 import pytest
 
+from mbc_engine import ingest, load_model, open_bank
 from mbc_engine.events import TrainStarted
 from tests.conftest import write_log
+from tests.needs import embedded_encoder
 
 HEAVY = {"torch", "transformers", "peft", "accelerate", "textual", "ray"}
 
-# Runs commands, each in a fork of a process that has loaded the command line; prints their exit codes and which of the
-# modules they have imported. A command that begins with "complete" is completed.
+# Runs commands, one after the other in a process; prints their exit codes and which of the modules are imported by then.
+# A command that begins with "complete" is completed.
 RUN = f"""
 import os, sys
 from mbc_cli.app import main
-print(*sorted({{"numpy", *{HEAVY!r}}} & {{*sys.modules}}), flush=True)
-import numpy, pydantic, mcp.server, fastapi, uvicorn  # once for all
-import mbc_engine.bank, mbc_engine.bank.exchange, mbc_engine.config, mbc_engine.memory
+stdout, sys.stdout = sys.stdout, open(os.devnull, "w")
+print(*sorted({{"numpy", *{HEAVY!r}}} & {{*sys.modules}}), file=stdout)
 for command in sys.argv[1:]:
-    if child := os.fork():
-        os.waitpid(child, 0)
-        continue
     words = command.split()
     if words[0] == "complete":
-        words[0] = "mbc"
-        os.environ |= {{"_MBC_COMPLETE": "complete_bash", "COMP_WORDS": " ".join(words) + " ", "COMP_CWORD": "3"}}
-        words = words[:1]
-    sys.argv[1:] = words if "_MBC_COMPLETE" not in os.environ else []
-    stdout, sys.stdout = sys.stdout, open(os.devnull, "w")
+        os.environ |= {{"_MBC_COMPLETE": "complete_bash", "COMP_WORDS": f"mbc {{command[9:]}} ", "COMP_CWORD": "3"}}
+        words = []
+    sys.argv[1:] = words
     try:
         main()
     except SystemExit as end:
-        print(end.code or 0, *sorted({HEAVY!r} & {{*sys.modules}}), file=stdout, flush=True)
-    sys.stderr.flush()
-    os._exit(0)
+        print(end.code or 0, *sorted({HEAVY!r} & {{*sys.modules}}), file=stdout)
+    os.environ.pop("_MBC_COMPLETE", None)
 """
 SUCCESSFUL = (
     *("--help", "--version", "ask --help", "train --list-presets", "runs list", "runs show first"),
@@ -89,7 +84,8 @@ OPTIONAL = {
     *(f"mbc_cli.{name}" for name in ("http", "mcp", "tui", "service", "request_fields")),
     *(f"mbc_engine.{name}" for name in ("evaluation", "training", "ingestion", "datasets", "paper", "events")),
     *(f"mbc_engine.{name}" for name in ("bank.exchange", "mini", "mini.writer", "shards")),
-    *("numpy", "numpy.ma", "pydantic", "filelock", "http.client"),
+    *("numpy", "numpy.ma", "pydantic", "filelock", "http.client", "huggingface_hub.file_download", "bitsandbytes"),
+    *HEAVY,
 }
 PRINT_MODULES = """
 import sys
@@ -101,6 +97,18 @@ finally:
 """
 
 
+@pytest.fixture(scope="module")
+def mini_bank(tmp_path_factory):
+    """A bank of the embedded model."""
+    folder = tmp_path_factory.mktemp("mini")
+    (folder / "ada.txt").write_text("Ada moved to Aalen.")
+    model = load_model("mini", reader="small")
+    with open_bank(model, folder / "b.mbc") as bank:
+        list(ingest(model, bank, [folder / "ada.txt"]))
+    return folder / "b.mbc"
+
+
+@embedded_encoder
 @pytest.mark.parametrize(
     ("command", "needed"),
     [
@@ -112,10 +120,8 @@ finally:
         ("bank info", {"mbc_cli.commands.bank", "mbc_engine.events", "numpy"}),
     ],
 )
-def test_a_command_imports_nothing_that_only_others_need(command, needed, mbc, home):
-    if "numpy" in needed:
-        (home / "ada.txt").write_text("Ada moved to Aalen.")
-        assert mbc("ingest", "ada.txt", "--codec", "zstd").exit_code == 0
+def test_a_command_imports_nothing_that_only_others_need(command, needed, mini_bank, monkeypatch):
+    monkeypatch.setenv("MBC_BANK", str(mini_bank))
     done = subprocess.run([sys.executable, "-c", PRINT_MODULES, *command.split()], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     modules = set(done.stderr.splitlines()[-1].split())

@@ -143,12 +143,10 @@ def test_options_reach_the_memory(run, memory, notes, options, given):
         (["notes", "--address", "auto"], 2, "--address needs --engine ray"),
     ],
 )
-def test_wrong_options(mbc, make_bank, notes, options, code, message):
+def test_wrong_options(refusal, make_bank, notes, options, code, message):
     make_bank("memory.mbc")
     make_bank("bare.mbc", keeps_origins=False)
-    result = mbc("ingest", *options, "--model", "no-such-model")
-    assert (result.exit_code, result.stdout) == (code, "")
-    assert message in result.stderr
+    assert message in refusal(code, "ingest", *options, "--model", "no-such-model")
 
 
 def test_nothing_readable_is_an_error(run):
@@ -163,12 +161,12 @@ def test_nothing_readable_is_an_error(run):
 
 
 @pytest.mark.parametrize("name", ["emptied", "gone"])
-def test_the_way_out_of_a_folder_that_only_the_bank_holds(mbc, make_bank, record, home, name):
+def test_the_way_out_of_a_folder_that_only_the_bank_holds(refusal, make_bank, record, home, name):
     (home / "emptied").mkdir()
     make_bank("memory.mbc", record(f"{home.resolve()}/{name}/a.txt", "Ada"))
-    result = mbc("ingest", name, "--bank", "memory.mbc")
-    assert (result.exit_code, result.stdout) == (3, "")
-    assert result.stderr.endswith("  The bank still holds what was read from it; --prune removes that.\n")
+    assert refusal(3, "ingest", name, "--bank", "memory.mbc").endswith(
+        "  The bank still holds what was read from it; --prune removes that.\n"
+    )
 
 
 def test_a_stop_keeps_what_was_committed(mbc, memory, notes, monkeypatch):

@@ -165,6 +165,7 @@ def test_settings(mbc, home, monkeypatch, json):
     config = home / f"{NAME}.toml"
     config.write_text(f"model = {__import__('json').dumps(EVIL)}\n[ask]\nsources = 3\n")
     monkeypatch.setenv("MBC_CONFIG", str(config))
+    monkeypatch.setattr("mbc_engine.lm.packaged.damaged_caches", list)  # which reads hundreds of megabytes
     assert mbc("config", "list", *json).exit_code == 0
     assert mbc("config", "get", "model", *json).exit_code == 0
     assert mbc("config", "path", *json).exit_code == 0

@@ -98,8 +98,8 @@ def test_stop_is_requested_in_the_folder(mbc, make_run):
         (TrainFinished(4000, 9.0, "m"), "has finished", "show"),
     ],
 )
-def test_stop_needs_a_running_run(mbc, make_run, last, message, verb):
+def test_stop_needs_a_running_run(refusal, make_run, last, message, verb):
     folder = make_run("first", STARTED, last)
-    result = mbc("runs", "stop", "first")
-    assert (result.exit_code, result.stdout, is_stop_requested(folder)) == (2, "", False)
-    assert message in result.stderr and f"mbc runs {verb} first" in result.stderr
+    error = refusal(2, "runs", "stop", "first")
+    assert message in error and f"mbc runs {verb} first" in error
+    assert not is_stop_requested(folder)

@@ -20,22 +20,17 @@ import pytest
         (["--bank", "b.mbc"], "no-such-model", "", 4),
     ],
 )
-def test_errors_come_before_a_model_is_loaded(mbc, notes, make_bank, home, arguments, message, hint, code):
+def test_errors_come_before_a_model_is_loaded(refusal, notes, make_bank, home, arguments, message, hint, code):
     make_bank("memory.mbc")
     (home / "short").write_text("secret")
     if "notes/ada.txt" in arguments:
         arguments = [*arguments, "--documents", "kept"]
-    result = mbc("serve", "--model", "no-such-model", "--port", 0, *arguments)
-    assert result.exit_code == code
-    assert message in result.stderr
-    assert hint in result.stderr
-    assert "secret" not in result.stderr
-    assert result.stdout == ""
+    error = refusal(code, "serve", "--model", "no-such-model", "--port", 0, *arguments)
+    assert message in error and hint in error and "secret" not in error
     assert not (home / "b.mbc").exists()
 
 
-def test_port_in_use(mbc):
+def test_port_in_use(refusal):
     with socket.create_server(("127.0.0.1", 0)) as other:
-        result = mbc("serve", "--model", "no-such-model", "--port", other.getsockname()[1])
-    assert result.exit_code == 2
-    assert "cannot be used: Address already in use" in result.stderr
+        error = refusal(2, "serve", "--model", "no-such-model", "--port", other.getsockname()[1])
+    assert "cannot be used: Address already in use" in error

@@ -11,13 +11,12 @@ import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose
-from safetensors.numpy import save_file
 from threadpoolctl import threadpool_info
 from tokenizers import Tokenizer
 from transformers import BertConfig, BertModel, MPNetConfig, MPNetModel
 
 from mbc_engine.errors import ModelError
-from mbc_engine.lm.bert import Bert, batches, map_tensors
+from mbc_engine.lm.bert import Bert, batches
 from mbc_engine.lm.encoders import load_encoder, mean_pooled, token_states
 from mbc_engine.lm.packaged import MINILM
 from tests.needs import embedded_encoder
@@ -157,20 +156,6 @@ def test_encoders_that_cannot_be_opened(tiny, tmp_path):
         Bert.open("nobody/nothing")
 
 
-def test_mapped_tensors_are_those_of_the_file(tmp_path):
-    held = {
-        "a": np.arange(6, dtype=np.float32).reshape(2, 3),
-        "b": np.array(2.5, np.float16),
-        "c": np.zeros((0, 4), np.float32),
-    }
-    save_file(held, tmp_path / "t.safetensors", {"format": "own"})
-    mapped = map_tensors(tmp_path / "t.safetensors")
-    assert {name: (value.dtype, value.tolist()) for name, value in mapped.items()} == {
-        name: (value.dtype, value.tolist()) for name, value in held.items()
-    }
-    assert not mapped["a"].flags.writeable
-
-
 def test_threads_compute_at_once_on_one_blas_thread_each(tiny, monkeypatch):
     encoder = Bert.open(str(tiny.encoders["bert"]))
     monkeypatch.setattr("mbc_engine.lm.bert.usable_threads", lambda: 3)
@@ -189,6 +174,7 @@ def blas_threads():
     return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
 
 
+@pytest.mark.slow
 @embedded_encoder
 def test_packaged_encoder():
     ours, theirs = Bert.open(MINILM), load_encoder(MINILM)

@@ -1,19 +1,15 @@
-"""Every supported family, in every weight format: prefix, losses, answers and adapter against plain passes."""
+"""Every supported family, in every weight format: a prefix against a plain pass."""
 
-import json
-from dataclasses import dataclass
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, DynamicCache
 
-from mbc_engine.lm.base import BaseLM, KVPrefix, load_base
+from mbc_engine.lm.base import KVPrefix, load_base
 from mbc_engine.lm.pretrained import FAMILIES
-from mbc_engine.paper.kv_lora import adapter_state, add_kv_lora, load_adapter, save_adapter
-from tests.lm.conftest import SIZES, plain_logits, prefix_for
+from tests.lm.test_base import SIZES, plain_logits
 
 # A CPU computes with 4 bits where layers have a multiple of 64 inputs. No text here is as wide as the sliding window.
 SIZES_OF_64 = SIZES | {"hidden_size": 64, "intermediate_size": 128, "head_dim": 32, "sliding_window": 64}
@@ -26,33 +22,13 @@ OWN: dict[str, dict[str, Any]] = {
 WEIGHTS = ("float32", "bf16", "nf4", "int8")
 # How far log-probabilities may differ if computed in another order; int8 rounds inputs row by row.
 NATS = {"float32": 1e-3, "bf16": 0.3, "nf4": 1e-3, "int8": 0.05}
-QUESTIONS = ["Ada?", "Where did the old painter move to in the winter?"]
-ANSWERS = ["Bergen", "Cadiz in the spring"]
-
-
-@dataclass(frozen=True)
-class LoadedBase:
-    """A tiny base LM of a family, and the format of its weights."""
-
-    folder: Path
-    weights: Any
-    base: BaseLM
-
-    def reload(self):
-        return load_base(str(self.folder), weights=self.weights)
-
-    def adapted(self, *, layers=2):
-        base = self.reload()
-        torch.manual_seed(0)
-        add_kv_lora(base.model, rank=2, alpha=4, dropout=0.0, layers=layers)
-        return base
 
 
 @pytest.fixture(scope="module")
 def saved(tiny, tmp_path_factory):
     """Where a tiny model of each family lies."""
     tokenizer = AutoTokenizer.from_pretrained(tiny.bases["llama"])
-    folders: dict[str, Path] = {}
+    folders = {}
 
     def saved(family):
         if family not in folders:
@@ -72,69 +48,20 @@ DIFFERENT = ("gemma3_text", "gpt2", "llama")
 HELD = [
     *product(DIFFERENT, WEIGHTS),
     *(
-        pytest.param((family, "float32"), marks=pytest.mark.slow)
+        pytest.param(family, "float32", marks=pytest.mark.slow)
         for family in sorted(FAMILIES)
         if family not in DIFFERENT
     ),
 ]
 
 
-@pytest.fixture(scope="module", params=HELD, ids="-".join)
-def loaded(request, saved):
-    family, weights = request.param
-    folder = saved(family)
-    return LoadedBase(folder, weights, load_base(str(folder), weights=weights))
-
-
-@pytest.fixture(scope="module", params=product(("gpt2", "llama"), WEIGHTS), ids="-".join)
-def adaptable(request, saved):
-    """Fused and separate projections, the two ways in which adapters are put in."""
-    family, weights = request.param
-    folder = saved(family)
-    return LoadedBase(folder, weights, load_base(str(folder), weights=weights))
-
-
-def test_prefix_stands_for_its_tokens(loaded):
+@pytest.mark.parametrize(("family", "weights"), HELD)
+def test_prefix_stands_for_its_tokens(saved, family, weights):
     """The dense reference: what a text's first tokens leave in the cache, put back as a prefix, is the whole text."""
-    base, ids = loaded.base, [7, 11, 5, 9, 14, 3]
+    base, ids = load_base(str(saved(family)), weights=weights), [7, 11, 5, 9, 14, 3]
     with torch.no_grad():
         whole = base.model(input_ids=torch.tensor([ids])).logits[0, 2:].float()
         seen = base.model(input_ids=torch.tensor([ids[:2]]), past_key_values=DynamicCache()).past_key_values
     keys, values = (torch.stack([getattr(layer, name) for layer in seen.layers], 1) for name in ("keys", "values"))
     logits = plain_logits(base, KVPrefix(keys.float(), values.float()), ids[2:])
-    assert (logits.log_softmax(-1) - whole.log_softmax(-1)).abs().max() < 10 * NATS[loaded.weights]
-
-
-def test_gradients_of_prefix_and_adapter(adaptable):
-    base = adaptable.adapted()
-    prefix = prefix_for(base, 1)
-    keys, values = prefix.keys.requires_grad_(), prefix.values.requires_grad_()
-    adapter = [value for value in base.parameters() if value.requires_grad]
-    for value in adapter:
-        torch.nn.init.normal_(value, std=0.3)
-    base.loss(
-        KVPrefix(keys, values),
-        base.prompt_tokenizer.question_answer_targets(["Ada?"], ["Bergen"], question_window=9, answer_window=9),
-    ).backward()
-    for grown in (keys, values):
-        assert (grown.grad[0].abs().amax((1, 3)) > 0).all()  # each column of each layer
-    assert adapter
-    for value in adapter:
-        assert value.dtype == torch.float32
-        assert value.grad.abs().max() > 0
-
-
-def test_saved_adapter(adaptable, tmp_path):
-    one, other = adaptable.adapted(), adaptable.adapted()
-    for value in one.parameters():
-        if value.requires_grad:
-            torch.nn.init.normal_(value, std=0.3)
-    save_adapter(one.model, adapter_state(one.model), tmp_path)
-    assert json.loads((tmp_path / "adapter_config.json").read_text())["r"] == 2
-    load_adapter(other.model, tmp_path)
-    prefix = prefix_for(one, 2)
-    saved, loaded, without = (made.log_likelihood(prefix, QUESTIONS, ANSWERS) for made in (one, other, adaptable.base))
-    assert torch.equal(saved, loaded)
-    answers = [made.generate(prefix, QUESTIONS, max_new_tokens=3, beams=2) for made in (one, other)]
-    assert answers[0] == answers[1]
-    assert not torch.equal(saved, without)
+    assert (logits.log_softmax(-1) - whole.log_softmax(-1)).abs().max() < 10 * NATS[weights]

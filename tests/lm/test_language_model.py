@@ -12,7 +12,6 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from tokenizers import pre_tokenizers
-from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from mbc_engine.errors import ModelError
 from mbc_engine.lm import gguf, packaged
@@ -140,17 +139,6 @@ def test_rotary_row_order(package):
     }
     head = [*range(0, 16, 2), *range(1, 16, 2)]
     assert rows == {"q_proj": [*head, *(row + 16 for row in head)], "k_proj": head, "v_proj": list(range(16))}
-
-
-def test_transformers_opens_it(package):
-    folder = find_language_model()
-    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    assert (model.config.head_dim, model.config.tie_word_embeddings) == (16, True)
-    ids = tokenizer("<|im_start|>ab12 the", return_tensors="pt")["input_ids"]
-    assert tokenizer.convert_ids_to_tokens(ids[0]) == ["<|im_start|>", "a", "b", "1", "2", "Ġthe"]
-    with torch.no_grad():
-        assert model(ids).logits.isfinite().all()
 
 
 def test_load_base_by_hub_id(package, monkeypatch):

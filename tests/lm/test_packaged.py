@@ -118,13 +118,6 @@ def package(tiny, tmp_path, monkeypatch):
     return package
 
 
-def test_package_is_found_and_loads(package):
-    assert locate(NAME) == str(package / "model")
-    encoder = load_encoder(NAME)
-    assert encoder.model.config.hidden_size == 24
-    assert not encoder.model.config.is_encoder_decoder
-
-
 @pytest.mark.parametrize("file", ["model.safetensors", "tokenizer.json"])
 def test_unofficial_file_is_refused(package, file):
     path = package / "model" / file

@@ -1,4 +1,4 @@
-"""Opening pretrained models: what is missing, damaged or untrusted is refused, with a way out."""
+"""Opening pretrained models, also with weights packed into 8 or 4 bits; what cannot be used is refused with a way out."""
 
 import importlib.util
 import json
@@ -9,12 +9,12 @@ import pytest
 import torch
 from huggingface_hub.errors import GatedRepoError
 from safetensors.torch import load_file, save_file
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, BertModel
+from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, AutoTokenizer, BertModel
 
 from mbc_engine.errors import ModelError
 from mbc_engine.lm.base import load_base
 from mbc_engine.lm.encoders import load_encoder
-from mbc_engine.lm.pretrained import PACKED, unpacked_state
+from mbc_engine.lm.pretrained import PACKED, is_packed, unpacked_state
 from tests.sharing.fake_hub import http_library
 
 
@@ -144,3 +144,44 @@ def test_out_of_memory(wide, monkeypatch):
     with pytest.raises(ModelError, match="does not fit in the device's memory") as caught:
         load_base(str(wide.bases["llama"]))
     assert "nf4" in (caught.value.hint or "")
+
+
+def packed(module):
+    return {name: layer for name, layer in module.named_modules() if is_packed(layer)}
+
+
+@pytest.mark.parametrize("weights", PACKED)
+def test_what_is_packed(wide, weights):
+    base = load_base(str(wide.bases["gpt2"]), weights=weights).model
+    assert {name.rpartition(".")[2] for name in packed(base)} == {"c_attn", "c_proj", "c_fc"}
+    assert {value.dtype for name, value in base.named_parameters() if not name.endswith(".weight")} == {torch.float32}
+    assert base.get_output_embeddings().weight.dtype == torch.float32
+
+
+def test_packed_from(wide, tmp_path):
+    one = load_encoder(str(wide.encoders["t5"]), weights="nf4").packed_from
+    model = AutoModel.from_pretrained(wide.encoders["t5"])
+    tokenizer = AutoTokenizer.from_pretrained(wide.encoders["t5"])
+    for name in ("same", "shards", "other"):
+        tokenizer.save_pretrained(tmp_path / name)
+    model.save_pretrained(tmp_path / "same")
+    model.save_pretrained(tmp_path / "shards", max_shard_size="8KB")
+    assert not (tmp_path / "shards" / "model.safetensors").exists()
+    with torch.no_grad():
+        model.encoder.final_layer_norm.weight[3] += 1e-6
+    model.save_pretrained(tmp_path / "other")
+    assert load_encoder(str(tmp_path / "same"), weights="nf4").packed_from == one
+    assert load_encoder(str(tmp_path / "shards"), weights="nf4").packed_from == one
+    assert load_encoder(str(tmp_path / "other"), weights="nf4").packed_from != one
+    assert load_encoder(str(tmp_path / "other"), weights="int8").packed_from != one
+    assert load_encoder(str(wide.encoders["t5"])).packed_from is None
+
+
+def test_nf4_needs_multiples_of_64_on_a_cpu(tiny):
+    for load in (
+        lambda: load_base(str(tiny.bases["gpt2"]), weights="nf4"),
+        lambda: load_encoder(str(tiny.encoders["t5"]), weights="nf4"),
+    ):
+        with pytest.raises(ModelError, match="not a multiple of 64") as caught:
+            load()
+        assert "int8" in (caught.value.hint or "")

@@ -36,29 +36,20 @@ def test_selection_without_documents(either, remember, folder):
         assert "--only" in str(refused.value.hint)
 
 
-@pytest.mark.parametrize("wrong", [{"sources": -1}, {"beams": 0}, {"max_new_tokens": 0}, {"min_confidence": 1.5}])
-def test_numbers_out_of_range(wrong):
-    with pytest.raises(ConfigError, match=f"--{next(iter(wrong)).replace('_', '-')}"):
-        AskOptions(**wrong)
-
-
-@pytest.mark.parametrize("one", ["news", Path("news")])
-def test_one_where_several_are_meant(one):
+def test_wrong_arguments_are_refused():
     memory = Memory("b.mbc")
-    for call in (memory.ask, memory.search, memory.remove, lambda one: list(memory.add(one))):
-        with pytest.raises(ConfigError, match="takes several, not 'news' alone"):
-            call(one)
-
-
-def test_an_empty_path_is_not_the_working_folder():
-    with pytest.raises(ConfigError, match="is empty"):
-        list(Memory("b.mbc").add([""]))
-
-
-@pytest.mark.parametrize("top", [0, -3])
-def test_a_search_finds_at_least_one_passage(top):
-    with pytest.raises(ConfigError, match=f"`top` is {top}"):
-        Memory("b.mbc").search(["Who won?"], top=top)
+    for wrong in ({"sources": -1}, {"beams": 0}, {"max_new_tokens": 0}, {"min_confidence": 1.5}):
+        with pytest.raises(ConfigError, match=f"--{next(iter(wrong)).replace('_', '-')}"):
+            AskOptions(**wrong)
+    for one in ("news", Path("news")):
+        for call in (memory.ask, memory.search, memory.remove, lambda one: list(memory.add(one))):
+            with pytest.raises(ConfigError, match="takes several, not 'news' alone"):
+                call(one)
+    with pytest.raises(ConfigError, match="is empty"):  # not the working folder
+        list(memory.add([""]))
+    for top in (0, -3):
+        with pytest.raises(ConfigError, match=f"`top` is {top}"):
+            memory.search(["Who won?"], top=top)
 
 
 def test_source_states(tiny, remember, folder):
@@ -113,18 +104,17 @@ def test_whole_bank_is_prepared_once(either, folder, tmp_path, monkeypatch):
         assert len(memory.ask(["Who won?"], sources=4)[0].sources) == len(scopes[2]) == 3
 
 
-@pytest.mark.parametrize("mode", ["flat", "routed", "hierarchical:2"])
-def test_codes_are_returned_on_request(tiny, folder, tmp_path, monkeypatch, mode):
+def test_codes_are_returned_on_request(tiny, folder, tmp_path, monkeypatch):
     model = tiny.model(*ROUTING)
     with open_bank(model, tmp_path / "b.mbc") as bank:
         list(ingest(model, bank, [folder]))
-        memory = Memory(bank, model)
-        answers = memory.ask(QUESTIONS, read_mode=mode, with_codes=True)
-        reading = model.read(QUESTIONS, BankMemory(bank, model.codebook), read_mode=mode, top=3)
-        for answer, codes in zip(answers, reading.codes, strict=True):
-            assert np.array_equal(answer.codes, codes)
-            assert codes.shape == bank.counts().shape
-            assert not codes[bank.counts() == 0].any()
+        memory, read, counts = Memory(bank, model), BankMemory(bank, model.codebook), bank.counts()
+        for mode in ("flat", "routed", "hierarchical:2"):
+            answers = memory.ask(QUESTIONS, read_mode=mode, with_codes=True)
+            reading = model.read(QUESTIONS, read, read_mode=mode, top=3)
+            for answer, codes in zip(answers, reading.codes, strict=True):
+                assert np.array_equal(answer.codes, codes)
+                assert codes.shape == counts.shape and not codes[counts == 0].any()
         monkeypatch.setattr(Reading, "codes", property(lambda _: pytest.fail("looks for codes")))
         assert [answer.codes for answer in memory.ask(QUESTIONS, read_mode=mode)] == [None, None]
 
@@ -142,12 +132,12 @@ def test_calibration_is_for_the_default_read(tiny, remember, folder):
     assert memory.ask(["Who won?"], read_mode="flat", min_confidence=0)[0].text is not None
 
 
-@pytest.mark.parametrize(("minimum", "is_answered"), [(None, True), (0.0, True), (0.4, True), (0.6, False)])
-def test_answers_below_the_minimum_confidence_are_withheld(tiny, remember, folder, minimum, is_answered):
-    model = calibrated(tiny.model(), 1e-9)  # always even odds
-    (answer,) = remember(model, folder).ask(["Who won?"], min_confidence=minimum)
-    assert (answer.text is not None) is is_answered is not answer.withheld
-    assert (answer.confidence.probability, answer.confidence.label) == (pytest.approx(0.5), "unsure")
+def test_answers_below_the_minimum_confidence_are_withheld(tiny, remember, folder):
+    memory = remember(calibrated(tiny.model(), 1e-9), folder)  # always even odds
+    for minimum, is_answered in ((None, True), (0.0, True), (0.4, True), (0.6, False)):
+        (answer,) = memory.ask(["Who won?"], min_confidence=minimum)
+        assert (answer.text is not None) is is_answered is not answer.withheld
+        assert (answer.confidence.probability, answer.confidence.label) == (pytest.approx(0.5), "unsure")
 
 
 @pytest.mark.parametrize(

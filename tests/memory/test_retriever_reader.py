@@ -6,8 +6,6 @@ from itertools import product
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from mbc_engine import Memory, Selection, ingest, open_bank
 from mbc_engine.errors import BankError, ConfigError
@@ -120,18 +118,18 @@ def memory_of_sentences(tiny, tmp_path_factory):
         yield Memory(bank, model)
 
 
-@given(
-    st.sampled_from([str, str.upper, str.lower, str.title]),
-    st.sampled_from(["", "?", " ?", "??", ".", "!"]),
-    st.sampled_from([" ", "  ", "\n"]),
-    st.sampled_from("'\u2019"),
-)
-def test_capitals_spaces_and_question_marks_do_not_matter(memory_of_sentences, case, end, space, quote):
-    typed = case(TYPED.rstrip("?")).replace(" ", space).replace("'", quote) + end
-    first, again = memory_of_sentences.ask([TYPED, typed], min_confidence=0)
-    assert again.confidence.probability == pytest.approx(first.confidence.probability, rel=1e-5)
-    assert replace(again, question=TYPED, confidence=first.confidence) == first
-    assert memory_of_sentences.search([typed]) == memory_of_sentences.search([TYPED])
+def test_capitals_spaces_and_question_marks_do_not_matter(memory_of_sentences):
+    ask, search = memory_of_sentences.ask, memory_of_sentences.search
+    for typed in (
+        TYPED.lower()[:-1],
+        TYPED.upper().replace("'", "\u2019"),
+        "Where  did Ada's\nbrother move ?",
+        f"{TYPED}?!",
+    ):
+        first, again = ask([TYPED, typed], min_confidence=0)
+        assert again.confidence.probability == pytest.approx(first.confidence.probability, rel=1e-5)
+        assert replace(again, question=TYPED, confidence=first.confidence) == first
+        assert search([typed]) == search([TYPED])
 
 
 @pytest.mark.parametrize("kind", ["mini", "paper"])

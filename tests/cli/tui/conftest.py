@@ -13,6 +13,7 @@ from mbc_cli.tui.views.documents import DocumentsView
 from mbc_cli.tui.views.overview import OverviewView
 from mbc_engine.bank import CodeShape, MemoryBank, ModelSignature, StoredDocument
 from mbc_engine.events import TrainStep
+from mbc_engine.machine import Throttle
 from mbc_engine.text import Chunk
 from tests.needs import PATIENCE
 
@@ -86,6 +87,14 @@ def until():
             await asyncio.sleep(0.02)
 
     return wait
+
+
+@pytest.fixture(autouse=True)
+def _at_once(monkeypatch):
+    """What changes is seen and drawn at once."""
+    for place in ("app._DRAW_INTERVAL", "jobs._POLL_INTERVAL", "widgets.chart._INTERVAL"):
+        monkeypatch.setattr(f"mbc_cli.tui.{place}", 0.03)
+    monkeypatch.setattr("mbc_cli.tui.jobs.Throttle", lambda **_: Throttle(max_share=0.5, min_interval=0.03))
 
 
 @pytest.fixture(autouse=True)

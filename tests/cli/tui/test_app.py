@@ -10,6 +10,7 @@ import pytest
 from textual.widgets import Input, Static, TabbedContent
 
 from mbc_cli.config import dashboard_settings
+from mbc_cli.render.terminal import notes
 from mbc_cli.tui import app as module
 from mbc_cli.tui.app import Dashboard
 from mbc_cli.tui.jobs import read_settings, save_settings
@@ -45,6 +46,7 @@ async def test_views_of_own_models_are_one_level_down(options, bank, until, scre
         assert app.view.NAME == "ask"
 
 
+@pytest.mark.usefixtures("few_views")
 async def test_idle_until_sigterm(options, home, until, monkeypatch):
     monkeypatch.setattr(module, "_END_SECONDS", 86_400)  # otherwise it would end the tests
     app = Dashboard(options)
@@ -125,6 +127,8 @@ async def test_settings_are_restored(home, options, make_bank, until, screen):
         await until(lambda: "? Where did Ada move?" in screen(app) and "Aalen" in screen(app))
         await until(lambda: "[red]␛]0;x␇" in screen(app))
         assert app.theme == "textual-light" and "\x1b" not in screen(app)
+        assert notes.quiet  # loading a model draws no spinner
+    assert not notes.quiet
     assert not Dashboard(replace(options, bank=Path("/other.mbc")), settings=kept).state.transcript
 
 

@@ -1,5 +1,6 @@
-"""`mbc tui` around the dashboard: errors are reported at once, and its process ends with its input and on SIGTERM."""
+"""`mbc tui` around the dashboard: errors, how its process ends, and in a browser, who has access to it."""
 
+import asyncio
 import os
 import pty
 import signal
@@ -8,7 +9,9 @@ import subprocess
 import sys
 from contextlib import suppress
 from typing import get_args
+from urllib.parse import urlsplit
 
+import aiohttp
 import pytest
 
 from mbc_cli.commands.tui import View
@@ -20,23 +23,20 @@ _RUN = "import sys; from mbc_cli.app import main; sys.exit(main())"
 _PAGE = {"TEXTUAL_DRIVER": "textual.drivers.web_driver:WebDriver", "COLUMNS": "80", "ROWS": "24"}
 
 
-def test_needs_a_terminal(mbc):
-    result = mbc("tui")
-    assert result.exit_code == 2
-    assert "needs a terminal" in result.stderr and "--web" in result.stderr
+def test_needs_a_terminal(refusal):
+    error = refusal(2, "tui")
+    assert "needs a terminal" in error and "--web" in error
 
 
 def test_any_view_can_be_opened():
     assert get_args(View) == tuple(view.NAME for view in VIEWS)
 
 
-def test_port_in_use(mbc):
+def test_port_in_use(refusal):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        result = mbc("tui", "--web", "--port", taken.getsockname()[1])
-    assert result.exit_code == 2
-    assert "another with --port" in result.stderr
+        assert "another with --port" in refusal(2, "tui", "--web", "--port", taken.getsockname()[1])
 
 
 @pytest.mark.slow
@@ -76,3 +76,46 @@ def test_ends(home, first, end, number):
         drawn += more
     end(process)
     assert process.wait(PATIENCE) == 128 + number
+
+
+@pytest.fixture
+def url(home):
+    """The address that `mbc tui --web` prints; Ctrl-C ends it afterwards."""
+    command = [sys.executable, "-m", "mbc_cli", "tui", "--web", "--bank", str(home / "none.mbc")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        yield process.stdout.readline().strip()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(PATIENCE) == 0
+        assert "Traceback" not in process.stderr.read()
+
+
+@pytest.mark.slow
+async def test_only_the_printed_address_gives_access(url):
+    netloc = urlsplit(url).netloc
+    bare = f"http://{netloc}/"
+    assert urlsplit(url).hostname == "127.0.0.1"
+    async with aiohttp.ClientSession() as stranger:
+        for address, headers in (
+            *((f"{bare}{path}", {}) for path in ("", "?key=guessed", "?key=ü", "ws", "static/js/textual.js")),
+            (url, {"Host": "elsewhere.example"}),
+            (url, {"Origin": "http://elsewhere.example"}),
+        ):
+            async with stranger.get(address, headers=headers) as answer:
+                assert answer.status == 403, address
+    async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as session:
+        async with session.get(url) as answer:
+            assert answer.status == 200 and answer.url.query == {}
+            assert netloc in await answer.text()
+            assert answer.headers["Content-Security-Policy"].startswith("default-src 'self'")
+        async with session.get(f"{bare}static/js/textual.js") as script:
+            assert script.status == 200
+        async with session.ws_connect(f"ws://{netloc}/ws?width=80&height=24", origin=f"http://{netloc}") as socket:
+            drawn = b""
+            async with asyncio.timeout(PATIENCE):
+                while b"Overview" not in drawn:
+                    drawn += _bytes(await socket.receive())
+
+
+def _bytes(message):
+    assert message.type in (aiohttp.WSMsgType.BINARY, aiohttp.WSMsgType.TEXT), message
+    return message.data if isinstance(message.data, bytes) else b""

@@ -173,13 +173,10 @@ async def test_question_line(app, options, asked, until, screen):
         await pilot.press("enter")
         await until(lambda: asked == ["When?", "Where did Ada move?\nAnd␛ Bruno?"])
         await until(lambda: "  And␛ Bruno?" in screen(app))
-
-
-async def test_keys_take_effect_in_their_order_though_several_wait(app, asked, until):
-    """As after a paste, on a busy machine or over a slow connection."""
-    keys = {"\r": "enter", "\b": "backspace", "<": "left", "^": "up"}
-    async with app.run_test(size=SMALL) as pilot:
+        # Keys take effect in their order though several wait, as after a paste or over a slow connection.
+        asked.clear()
         await ask(pilot, "Who?")
+        keys = {"\r": "enter", "\b": "backspace", "<": "left", "^": "up"}
         for character in "^<se\rWhy\b\be\rAnd":
             app.post_message(events.Key(keys.get(character, character), None if character in keys else character))
         app.post_message(events.Paste(" when?"))

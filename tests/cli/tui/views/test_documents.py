@@ -9,7 +9,6 @@ from mbc_cli.tui.jobs import AnswerWorker
 from mbc_cli.tui.widgets.table import RowTable
 from mbc_engine.bank import database
 from mbc_engine.bank.text_codec import encode_chunk
-from mbc_engine.errors import ModelError
 from mbc_engine.memory import Memory
 from tests.cli.stub_memory import source
 from tests.cli.tui.conftest import HARMLESS, HOSTILE, SMALL, shown_keys
@@ -86,20 +85,6 @@ async def test_damaged_text(app, coded_bank, until, screen, monkeypatch):
         await until(lambda: "Bruno" in screen(app) and "damage" not in screen(app))
 
 
-@pytest.mark.slow
-async def test_removing_asks_first(app, make_bank, record, until, screen):
-    make_bank("memory.mbc", *(record(f"/{name}", "x") for name in "abc"))
-    async with app.run_test(size=SMALL) as pilot:
-        await until(lambda: len(found(app)) == 3)
-        for no, question in (("d", ""), ("x", "Remove /a"), ("enter", ""), ("delete", "Remove /a"), ("escape", "")):
-            await pilot.press(no)
-            await until(lambda question=question: (question or "3 found") in screen(app))
-        await pilot.press("space", "space", "x")
-        await until(lambda: "Remove 2 documents" in screen(app))
-        await pilot.press("y")
-        await until(lambda: found(app) == ["/c"])
-
-
 async def test_remove_and_restore_search_hit(app, make_bank, record, until, screen, monkeypatch):
     names = ["/clara", "/ada", "/bruno"]
     path = make_bank("memory.mbc", *(record(name, name) for name in sorted(names)))
@@ -121,20 +106,3 @@ async def test_remove_and_restore_search_hit(app, make_bank, record, until, scre
         await until(lambda: len(app._notifications) == 2)
         await pilot.press("u")
         await until(lambda: found(app) == names)
-
-
-@pytest.mark.slow
-async def test_failed_search_can_be_left(app, make_bank, record, until, screen, monkeypatch):
-    def fail(worker, query):
-        raise ModelError("no such model")
-
-    monkeypatch.setattr(AnswerWorker, "search", fail)
-    make_bank("memory.mbc", record("/a", "x"))
-    async with app.run_test(size=SMALL) as pilot:
-        await until(lambda: found(app) == ["/a"])
-        await pilot.press("slash", *"who", "enter")
-        await until(lambda: "no such model" in screen(app))
-        await until(lambda: "Search" in shown_keys(app) and "Remove" not in shown_keys(app))
-        await pilot.press("slash", "x", "escape", "escape")
-        await until(lambda: "no such model" not in screen(app) and app.query_one("#rows").has_focus)
-        await until(lambda: found(app) == ["/a"])

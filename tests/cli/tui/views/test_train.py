@@ -86,19 +86,13 @@ async def test_large_screen_shows_all_plots(app, options, until):
         assert title(app, "perplexity") == "Code perplexity  inf"
 
 
-async def test_runs_can_be_chosen_once_there_are_two(app, options, run, until):
-    async with app.run_test(size=SMALL):
-        await until(lambda: "one" in text_of(app, "#brief") and "New" in shown_keys(app))
-        assert not shown_keys(app) & {"Runs", "Compare"}
-        write(options.runs / "two", STARTED)
-        await until(lambda: shown_keys(app) >= {"Runs", "Compare"})
-
-
-async def test_live_run_on_a_small_screen(app, run, until, started):
+async def test_live_run_on_a_small_screen(app, options, run, until, started):
     async with app.run_test(size=SMALL) as pilot:
         with work_lock(run / LOCK):
             await until(lambda: "one ▶ training step 10 of 100 (10%)" in text_of(app, "#brief"))
             await until(lambda: visible_charts(app) == ["loss", "answers", "source", "question"])
+            await until(lambda: "New" in shown_keys(app))
+            assert not shown_keys(app) & {"Runs", "Compare"}  # there is only one
             await pilot.press("right", "]", "]")
             await until(lambda: visible_charts(app)[-1] == "speed")
             await pilot.press("left", "[", "[")
@@ -117,6 +111,8 @@ async def test_live_run_on_a_small_screen(app, run, until, started):
             await until(lambda: "will stop after the current step" in text_of(app, "#brief"))
             write(run, TrainStateChanged("stopped", 5, 100))
         await until(lambda: "■ stopped" in text_of(app, "#brief") and "Resume" in shown_keys(app))
+        write(options.runs / "two", STARTED)
+        await until(lambda: shown_keys(app) >= {"Runs", "Compare"})
         await pilot.press("r")
         assert [child.arguments[:3] for child in started] == [["train", "--resume", f"--run={run}"]]
 
@@ -156,14 +152,3 @@ async def test_enter_twice_starts_one_run(options, until, started):
         type_in(app, preset="smollm2-135m", data="a.jsonl")
         await pilot.press("enter", "enter")
         assert [(child.arguments[0], child.arguments[-1]) for child in started] == [("train", "--device=cpu")]
-
-
-@pytest.mark.slow
-async def test_form_shows_why_a_run_cannot_start(app, until):
-    async with app.run_test(size=SMALL) as pilot:
-        await open_form(app, pilot, until)
-        type_in(app, preset="smollm2-135m", data="'missing [file].jsonl'")
-        await pilot.press("enter")
-        await until(lambda: "missing [file].jsonl. --data takes" in text_of(app, "#words"))
-        await pilot.press("escape")
-        assert app.state.run is None

@@ -1,15 +1,21 @@
-"""The tools: their descriptions, arguments, results and errors, and calls that wait or are cancelled."""
+"""`mbc mcp`: its tools, what an assistant may have memorised, and the server as a process with the official client."""
 
 import asyncio
+import importlib.util
 import json
+import os
+import select
+import signal
+import subprocess
+import sys
 import threading
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 import pytest
 from mcp import Client
 
-from mbc_cli.mcp import MemoryServer, allowed_folders
+from mbc_cli.mcp import MemoryServer, allowed_folders, find_allowed
 from mbc_engine.answer import Confidence
 from mbc_engine.errors import ModelError
 from mbc_engine.events import FileSkipped
@@ -199,3 +205,161 @@ async def test_cancelled_ingest(serving, stub, notes, monkeypatch):
         call.cancel()
         await until(has_stopped.is_set)
         assert not (await client.call_tool("search", {"query": "after"})).is_error
+
+
+def test_places_are_below_the_allowed_folders(notes, home):
+    other = home / "other"
+    other.mkdir()
+    for file in (other / "x.txt", home / "secret.txt", notes / ".env"):
+        file.write_text("text")
+    (notes / "away").symlink_to(home)
+    (home / "near").symlink_to(notes)
+    folders = allowed_folders([notes, other])
+    ada, bruno = notes / "ada.txt", notes / "bruno.md"
+    for name, files in (
+        (str(ada), (ada,)),
+        ("bruno.md", (bruno,)),
+        ("x.txt", (other / "x.txt",)),
+        (str(home / "near" / "ada.txt"), (ada,)),
+    ):
+        assert find_allowed([name], folders).files == files
+    for name in (
+        *(str(home), str(home / "secret.txt"), str(home / "missing.txt"), "/", "../secret.txt", "away/secret.txt"),
+        *("away", ".env", "~root", "~nobody-of-this-name", "nul\0", "x" * 5000, f"{notes}-else"),
+    ):
+        with pytest.raises(Exception, match="is not allowed"):
+            find_allowed([name], folders)
+    with pytest.raises(Exception, match="does not exist"):
+        find_allowed(["missing.txt"], folders)
+
+
+def test_links_below_lead_nowhere_else(notes, home):
+    outside = home / "outside"
+    outside.mkdir()
+    for name in ("a.txt", "b.txt", "c.png"):
+        (outside / name).write_text("secret")
+    (notes / "folder").symlink_to(outside)
+    (notes / "file.txt").symlink_to(outside / "a.txt")
+    (notes / "broken.txt").symlink_to(home / "missing")
+    (notes / "within.txt").symlink_to(notes / "ada.txt")
+    found = find_allowed([str(notes)], allowed_folders([notes]))
+    assert [path.name for path in found.files] == ["ada.txt", "bruno.md"]
+    assert [(Path(skipped.source).name, skipped.reason) for skipped in found.skipped] == [
+        (name, "is a link, which is not followed") for name in ("broken.txt", "file.txt", "folder", "within.txt")
+    ]
+
+
+def test_patterns_that_cannot_be_read_are_named(notes):
+    (notes / ".mbcignore").write_text("[z-a]")
+    (skipped,) = find_allowed([str(notes)], allowed_folders([notes])).skipped
+    assert Path(skipped.source).name == ".mbcignore" and "links" not in skipped.reason
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="file names are UTF-8 elsewhere")
+def test_an_allowed_folder_may_have_any_name(home):
+    folder = home / os.fsdecode(b"n\xff")
+    folder.mkdir()
+    (folder / "ada.txt").write_text("text")
+    (folder / "picture.png").write_bytes(b"\x89PNG")
+    found = find_allowed([str(folder)], allowed_folders([folder]))
+    assert found.files == (folder / "ada.txt",)
+    assert [Path(skipped.source).name for skipped in found.skipped] == ["picture.png"]
+
+
+HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+
+
+class Process(subprocess.Popen[bytes]):
+    """A server with pipes to it."""
+
+    def send(self, number, method, **params):
+        message = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+        self.stdin.write(json.dumps(message).encode() + b"\n")
+
+    def receive(self):
+        """The next line, as JSON."""
+        assert select.select([self.stdout], [], [], PATIENCE)[0], "the server says nothing"
+        return json.loads(self.stdout.readline())
+
+
+@contextmanager
+def server(*command):
+    """A server that has been greeted."""
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    with Process([sys.executable, *command], **pipes, env=env, bufsize=0) as process:
+        try:
+            process.send(1, "initialize", **HELLO)
+            assert process.receive()["result"]["serverInfo"]["name"] == "mbc"
+            yield process
+        finally:
+            process.kill()
+
+
+LOUD = """
+import os, sys, time
+from pathlib import Path
+import anyio
+from mbc_cli.mcp import MemoryServer, allowed_folders
+from tests.cli.stub_memory import StubMemory, ingested
+
+class Loud(StubMemory):
+    def add(self, paths, stop, follow_links):
+        started, step, finished = ingested(2)
+        yield started
+        print("stray")
+        os.write(1, b"stray")
+        os.system("echo stray")
+        yield step
+        stop.wait()
+        os.write(2, b"!")
+        time.sleep(0.5)
+        Path("stopped").touch()
+        yield finished
+
+anyio.run(MemoryServer(Loud([Path("none.mbc")]), allowed_folders([Path("notes")])).run)
+"""
+
+
+@pytest.mark.parametrize(
+    "number", [None, *(pytest.param(number, marks=pytest.mark.slow) for number in (signal.SIGINT, signal.SIGTERM))]
+)
+def test_stray_output_surrogates_and_end_of_stdin(notes, home, number):
+    (home / "none.mbc").touch()
+    with server("-c", LOUD) as process:
+        for question in ("Who\ud800?", "Who \U0001f600?"):
+            process.send(2, "tools/call", name="ask", arguments={"question": question})
+            assert process.receive()["result"]["structuredContent"]["answer"]
+        process.send(2, "tools/call", name="ingest", arguments={"paths": ["."]}, _meta={"progressToken": "far"})
+        step = process.receive()
+        assert step["method"] == "notifications/progress"
+        progress = {"progress": 20, "total": 20, "message": "2 documents, 2 chunks"}
+        assert step["params"] == {"progressToken": "far", **progress}
+        process.stdin.close()
+        stderr = b""
+        while b"!" not in stderr:
+            stderr += process.stderr.read(1)
+        if number is not None:
+            process.send_signal(number)
+        assert process.wait(PATIENCE) == 0
+        assert [json.loads(line)["jsonrpc"] for line in process.stdout.read().splitlines()] in ([], ["2.0"])
+        assert (stderr.count(b"stray"), process.stderr.read()) == (3, b"")
+    assert (home / "stopped").exists()
+
+
+@pytest.mark.slow
+def test_the_command_serves_until_a_signal(home):
+    with server("-m", "mbc_cli", "mcp") as process:
+        process.send_signal(signal.SIGTERM)
+        assert (process.wait(PATIENCE), process.stderr.read()) == (0, b"")
+
+
+def test_missing_extra(refusal, monkeypatch):
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *own: None if name == "mcp" else find(name, *own))
+    assert "pip install -c constraints.txt -e '.[mcp]'" in refusal(2, "mcp")
+
+
+def test_what_is_allowed_has_to_be_a_folder(mbc, notes):
+    result = mbc("mcp", "--allow", notes / "ada.txt")
+    assert result.exit_code == 2 and "ada.txt is not a folder" in result.stderr
