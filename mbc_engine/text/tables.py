@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Sequence
+from itertools import chain, pairwise
 from typing import Final
 
 
@@ -15,6 +16,10 @@ def table_lines(rows: Iterable[Sequence[str]], num_headers: int | None = None) -
     Rows without text, and empty cells, are left out. A row of one cell alone, as a heading between rows, stays as it is.
     """
     table = [cells for row in rows if any(cells := [cell.strip() for cell in row])]
+    width = max(map(len, table), default=0)
+    if len(table) > 1 and width > 1 and (_is_one_cell(table[0]) or len(table[0]) == 1):  # a title
+        # Below the only marked header, two columns are names and values more often than not.
+        return [table[0][0], *table_lines(table[1:], num_headers and (num_headers - 1 or (0 if width == 2 else None)))]
     if num_headers is None:
         # Two columns whose first cells end in colons are a form, each row of which has its own name.
         is_form = all(len(row) == 2 and row[0].endswith(":") for row in table)
@@ -26,7 +31,6 @@ def table_lines(rows: Iterable[Sequence[str]], num_headers: int | None = None) -
     headers, body = table[:num_headers], table[num_headers:]
     if not body:
         return ["; ".join(distinct(row)) for row in headers]
-    width = max(map(len, table))
     columns = [distinct(row[column] for row in headers if column < len(row)) for column in range(width)]
     names = [" ".join(" ".join(column).split()).rstrip(":") for column in columns]
     return [_row_line(names, row) for row in body]
@@ -86,12 +90,25 @@ def names_of_two_rows(table: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _row_line(names: Sequence[str], row: Sequence[str]) -> str:
-    if len(row) > 1 and row.count(row[0]) == len(row) and not row[0].isdecimal():  # one cell over all columns
+    if _is_one_cell(row):
         return row[0]
+    row = [_on_one_line(cell) for cell in row]
     if not any(names) and len(row) == 2 and all(row):
         return f"{row[0].rstrip(':')}: {row[1]}"
     filled = (f"{name}: {cell}" if name else cell for name, cell in zip(names, row, strict=False) if cell)
     return "; ".join(distinct(filled))
+
+
+def _is_one_cell(row: Sequence[str]) -> bool:
+    """Whether a row is one cell over several columns."""
+    return len(row) > 1 and row.count(row[0]) == len(row) and not row[0].isdecimal()
+
+
+def _on_one_line(cell: str) -> str:
+    """A cell with commas for line breaks, unless the lines end in other signs or go on in lower case."""
+    lines = [line for line in map(str.strip, cell.split("\n")) if line]
+    gaps = (" " if line[-1] in ".,;:!?-" or after[0].islower() else ", " for line, after in pairwise(lines))
+    return "".join(chain.from_iterable(zip(lines, chain(gaps, [""]), strict=False)))
 
 
 def _is_spread(row: Sequence[str]) -> bool:

@@ -214,6 +214,36 @@ def test_notes(read_one):
     assert read_one("a.docx", file.getvalue()).text == "Deep water.\nFootnote: 38 metres.\n\nAfter."
 
 
+def test_charts_and_diagrams(read_one):
+    kinds = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+    links = (("c", "chart", "c.xml"), ("d", "diagramData", "d.xml"))
+    links = "".join(f'<Relationship Id="{id}" Type="{kinds}/{kind}" Target="{name}"/>' for id, kind, name in links)
+    drawing = "<w:p><w:r><w:drawing><x:{} xmlns:x='x' xmlns:r='{}' r:{}='{}'/></w:drawing></w:r></w:p>"
+    body = "".join(
+        drawing.format(*of)
+        for of in (("chart", kinds, "id", "c"), ("relIds", kinds, "dm", "d"), ("chart", kinds, "id", "?"))
+    )
+    series = "<ser><tx><v>Eels</v></tx><cat><v>2023</v></cat><val><v>62</v></val></ser>"
+    more = {
+        "word/c.xml": f"<c xmlns='c'>{series}</c>",
+        "word/d.xml": "<d xmlns:a='http://schemas.openxmlformats.org/drawingml/2006/main'><a:p><a:t>Keeper</a:t></a:p></d>",
+    }
+
+    def change(name, member):
+        return (
+            member.replace(b"</Relationships>", f"{links}</Relationships>".encode())
+            if "document.xml.rels" in name
+            else member
+        )
+
+    file = io.BytesIO(repacked(docx("a", body=body), change))
+    with zipfile.ZipFile(file, "a") as archive:
+        for name, member in more.items():
+            archive.writestr(name, member)
+    read = read_one("a.docx", file.getvalue())
+    assert (read.text, read.losses) == ("a\n\n2023; Eels: 62\n\nKeeper", ("1 chart",))
+
+
 def test_parts_of_any_name_and_strict_namespaces(read_one):
     file = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(docx("text"))) as old, zipfile.ZipFile(file, "w") as new:

@@ -9,7 +9,11 @@ from mbc_engine.text.tables import table_lines
 @pytest.mark.parametrize(
     ("rows", "num_headers", "lines"),
     [
-        ([["a", "b"], ["1", "2\n3"], ["", ""], ["", "4"]], None, ["a: 1; b: 2\n3", "b: 4"]),
+        ([["a", "b"], ["1", "2\n3"], ["", ""], ["", "4"]], None, ["a: 1; b: 2, 3", "b: 4"]),
+        ([["Tap", "drips.\nLeaks\nalways"], ["Door", "A\nB"]], 0, ["Tap: drips. Leaks always", "Door: A, B"]),
+        # Below a title over all columns.
+        ([["Stock"] * 3, ["Pump", "Bar", "At"], ["Idun", "5", "in\nuse"]], None, ["Stock", "Pump: Idun; Bar: 5; At: in use"]),
+        ([["Light"] * 2, ["Built", "1868"], ["Height", "31 m"]], 1, ["Light", "Built: 1868", "Height: 31 m"]),
         ([["Name:", "Ann"], ["Born:", "1954"]], None, ["Name: Ann", "Born: 1954"]),
         ([["", "Q1", "Q1"], ["", "in", "out"], ["Oslo", "1", "2"]], 2, ["Oslo; Q1 in: 1; Q1 out: 2"]),
         ([["a", "b"], ["North", "North"], ["1", "1"]], None, ["North", "a: 1; b: 1"]),

@@ -117,6 +117,15 @@ class Archive:
         )
 
 
+def open_document_properties(archive: Archive) -> tuple[str, str | None]:
+    """The title and the day of a file of OpenDocument, as `Archive.properties` are of Office's."""
+    written = {}
+    if "meta.xml" in archive.names:
+        written = {local_name(field): (field.text or "") for field in archive.xml("meta.xml").iter()}
+    title = " ".join(written.get("title", "").split())
+    return title, day_of(written.get("date")) or day_of(written.get("creation-date"))
+
+
 def parse_xml(data: bytes) -> "etree._Element":
     """The root element, without comments; entities are not expanded."""
     from lxml import etree

@@ -7,8 +7,8 @@ from typing import Final
 from lxml.etree import _Element as Element
 
 from mbc_engine.text.decoding import ByteStream
-from mbc_engine.text.document import Content, TextBuilder, UnreadableFile, damage_is_unreadable, day_of, tidy
-from mbc_engine.text.formats.archives import Archive, local_name, read_archive
+from mbc_engine.text.document import Content, TextBuilder, UnreadableFile, damage_is_unreadable, tidy
+from mbc_engine.text.formats.archives import Archive, open_document_properties, read_archive
 from mbc_engine.text.tables import table_lines
 
 _SPACES: Final = "urn:oasis:names:tc:opendocument:xmlns:"
@@ -37,16 +37,8 @@ def read_odt(stream: ByteStream) -> Iterator[Content]:
     with damage_is_unreadable():
         data, archive = read_archive(stream)
         document = _Document(archive)
-        title, date = _properties(archive)
+        title, date = open_document_properties(archive)
     yield document.builder.content(data, date, title=title, losses=document.losses)
-
-
-def _properties(archive: Archive) -> tuple[str, str | None]:
-    written = {}
-    if "meta.xml" in archive.names:
-        written = {local_name(field): (field.text or "") for field in archive.xml("meta.xml").iter()}
-    title = " ".join(written.get("title", "").split())
-    return title, day_of(written.get("date")) or day_of(written.get("creation-date"))
 
 
 class _Document:
