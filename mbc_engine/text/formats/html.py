@@ -41,6 +41,8 @@ _COOKIES: Final = re.compile(
     r"|onetrust|cookiebot|usercentrics|didomi|qc-cmp",
     re.IGNORECASE,
 )
+# What a page leaves out when it is printed, such as links to edit it.
+_NOT_PRINTED: Final = re.compile(r"(?:^|\s)(?:no-?print|d-print-none|hidden-print|mw-editsection)(?:\s|$)", re.IGNORECASE)
 _BUTTONS: Final = ("button", "hidden", "image", "password", "reset", "submit")
 _RAISED: Final = str.maketrans(
     "0123456789+-", "\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079\u207a\u207b"
@@ -231,6 +233,7 @@ class Page:
         self._headings: list[Heading] = []
         self._heading: int | None = None  # where it begins
         self._links: list[tuple[int, str]] = []
+        self._is_list_of_links = "<!DOCTYPE NETSCAPE-Bookmark" in markup[:200]  # as browsers export them
         self._is_chosen = self._after_term = False
 
     @cached_property
@@ -328,7 +331,7 @@ class Page:
         if tag in _LEFT_OUT:
             return tag not in self._unclosed
         named = f"{attributes.get('id', '')} {attributes.get('class', '')}"
-        is_apart = attributes.get("role") == "navigation" or bool(_COOKIES.search(named))
+        is_apart = attributes.get("role") == "navigation" or bool(_COOKIES.search(named) or _NOT_PRINTED.search(named))
         is_hidden = (
             ("hidden" in attributes and attributes["hidden"] != "until-found")
             or attributes.get("aria-hidden", "").lower() == "true"
@@ -395,6 +398,8 @@ class Page:
             # The address of a person, which the text may lack.
             if kind.lower() in ("mailto", "tel") and address and address not in out.since(start):
                 out.write(f" ({address})")
+            elif self._is_list_of_links and kind in ("http", "https"):
+                out.write(f" ({link})")
         elif tag in ("dt", "del", "s", "strike"):
             self._after_term = tag == "dt"
             out.attach("~~" if tag != "dt" else ":" if out.last().isalnum() else "")
@@ -434,7 +439,7 @@ class Page:
                     out.break_off(_LINE)
             elif "\n" in text:
                 out.break_off(_LINE)
-        elif self._open["sup"] > 0 and text.strip().lstrip("+-").isdecimal() and out.last().isalnum():
+        elif self._open["sup"] > 0 and text.strip().lstrip("+-").isdecimal() and out.last().strip():
             out.write(text.translate(_RAISED))
         else:
             out.write(text)
