@@ -36,6 +36,8 @@ def test_message(read_one):
         ("text/plain; format=flowed", "one \ntwo\n> quoted \n", "one two\n> quoted"),
         ("multipart/mixed; boundary=b", "--b\n\nfirst\n--b\n\nsecond\n--b--", "first\n\nsecond"),
         ("multipart/alternative; boundary=b", "--b\n\n\n--b\nContent-Type: text/html\n\n<p>page\n--b--", "page"),
+        ("multipart/alternative; boundary=b", "--b\n\nSee the page.\n--b\nContent-Type: text/html\n\n<p>Now with twice as many words.\n--b--", "Now with twice as many words."),
+        ("multipart/alternative; boundary=b", "--b\n\nJoin\n--b\nContent-Type: text/calendar\n\nBEGIN:VEVENT\nSUMMARY:Tea\nEND:VEVENT\n--b--", "Join\n\nEvent: Tea"),
         ("message/rfc822", "Subject: Inner\n\nforwarded", "Subject: Inner\n\nforwarded"),
     ],
 )
