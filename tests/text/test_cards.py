@@ -39,7 +39,7 @@ BEGIN:VEVENT
 DTSTART;VALUE=DATE:20240701
 DTEND;VALUE=DATE:20240715
 SUMMARY:Holiday
-RRULE:FREQ=YEARLY;UNTIL=20301231T000000Z
+RRULE:FREQ=MONTHLY;INTERVAL=2;BYDAY=-1FR,MO;BYMONTHDAY=4;UNTIL=20301231T000000Z
 END:VEVENT
 BEGIN:VTODO
 SUMMARY:Renew the passport
@@ -60,7 +60,7 @@ END:VCALENDAR
         ]),
         ("a.ics", CALENDAR, [
             "Event: Chimney sweep; Start: 18 June 2024, 14:30; Attendee: Ness, Odd; Organizer: kari@x.example",
-            "Event: Holiday; Start: 1 July 2024; End: 14 July 2024; Repeats: yearly until 31 December 2030, 00:00 UTC",
+            "Event: Holiday; Start: 1 July 2024; End: 14 July 2024; Repeats: every 2 months on last Friday, Monday and day 4 until 31 December 2030, 00:00 UTC",
             "Task: Renew the passport; Due: 30 August 2024, 12:00 UTC; Status: needs action",
         ]),
         ("a.ics", "Not a calendar: really", ["Not a calendar: really"]),

@@ -99,6 +99,26 @@ def test_xml(read):
     ]
 
 
+def test_notes_and_feeds(read):
+    file = "QUJD" * 19 + "\n" + "QUJD" * 40
+    items = (
+        "<item><title>Jam</title><body>&lt;p&gt;3 kg &lt;b&gt;of&lt;/b&gt; plums&lt;/p&gt;</body>"
+        f"<created>20210901T080000Z</created><data>{file}</data></item><item><title>b</title><n>4 &lt; 5</n></item>"
+    )
+    _, jam, other = read("a.enex", f'<?xml version="1.0"?><r v="1">{items}</r>')
+    assert jam.text == "title: Jam; created: 2021-09-01 08:00\n\n3 kg of plums"
+    assert (jam.date, jam.losses, other.text) == ("2021-09-01", ("1 embedded file",), "title: b; n: 4 < 5")
+    note = {"title": "Wifi", "userEditedTimestampUsec": 1709282345678000, "n": 1709282345, "html": "<p>a<br>b</p>"}
+    (wifi,) = read("a.json", json.dumps([note]))
+    assert wifi.text == "title: Wifi; userEditedTimestampUsec: 2024-03-01 08:39; n: 1709282345\n\nhtml: a\nb"
+    assert wifi.date == "2024-03-01"
+
+
+def test_points_of_a_track_are_counted(read_one):
+    track = "<trk><name>Day 1</name><trkseg><trkpt lat='1'/><trkpt lat='2'><ele>4</ele></trkpt></trkseg></trk>"
+    assert read_one("a.gpx", f"<gpx>{track}</gpx>").text == "trk.name: Day 1; trk.trkseg.points: 2"
+
+
 @pytest.mark.parametrize(
     "page", ["<r><i>Fish & chips: 7 euros</i></r>", "<a><b>cut off", "<a>" * 60 + "</a>" * 60], ids=str.__len__
 )

@@ -65,7 +65,7 @@ FORMATS = (
     Format("roff", "markup.read_roff", (".man", ".mdoc", ".roff", ".troff")),
     Format("tex", "markup.read_tex", (".tex", ".ltx"), version=3),
     Format("code", "markup.read_code", tuple(f".{suffix}" for suffix in _CODE.split())),
-    Format("subtitles", "subtitles.read_subtitles", (".srt", ".vtt")),
+    Format("subtitles", "subtitles.read_subtitles", (".srt", ".vtt"), version=2),
     # The same name: a row is the same document in either format.
     Format("row", "nested.read_jsonl", (".jsonl", ".ndjson")),
     Format("row", "delimited.read_csv", (".csv", ".tsv", ".tab", ".psv")),

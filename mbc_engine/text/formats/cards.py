@@ -1,5 +1,6 @@
 """Contacts (vCard, RFC 6350) and calendars (iCalendar, RFC 5545): each card, event and task is a row."""
 
+import calendar
 import quopri
 import re
 from collections.abc import Iterator
@@ -106,9 +107,7 @@ def _written(name: str, parameters: dict[str, str], value: str) -> str:
         case "ORG":
             return ", ".join(filter(None, parts))
         case "RRULE":
-            rule = dict(part.partition("=")[::2] for part in value.split(";"))
-            until = f" until {_day(rule['UNTIL'])}" if "UNTIL" in rule else ""
-            return rule.get("FREQ", "").lower() + until
+            return _rule(dict(part.partition("=")[::2] for part in value.upper().split(";")))
         case "STATUS":
             return value.lower().replace("-", " ")
         case "ATTENDEE" | "ORGANIZER":
@@ -118,6 +117,29 @@ def _written(name: str, parameters: dict[str, str], value: str) -> str:
         with suppress(ValueError, OverflowError):
             value = (date.fromisoformat(_iso(value)) - timedelta(days=1)).isoformat()
     return _day(value) if name in ("DTSTART", "DTEND", "DUE", "COMPLETED", "BDAY", "ANNIVERSARY") else _plain(value)
+
+
+_UNITS: Final = {"DAILY": "days", "WEEKLY": "weeks", "MONTHLY": "months", "YEARLY": "years"}
+_WEEKDAYS: Final = dict(zip(("MO", "TU", "WE", "TH", "FR", "SA", "SU"), calendar.day_name, strict=True))
+_NTH: Final = {"1": "first", "2": "second", "3": "third", "4": "fourth", "-1": "last"}
+
+
+def _rule(rule: dict[str, str]) -> str:
+    """How often an event repeats, as "weekly on Tuesday and Friday until 9 July 2024" and "every 2 months on first Monday"."""
+    often, interval = rule.get("FREQ", ""), rule.get("INTERVAL", "1")
+    days = [f"{_NTH.get(day[:-2], day[:-2])} {_WEEKDAYS.get(day[-2:], '')}".strip() for day in _listed(rule, "BYDAY")]
+    days += [f"day {day}" for day in _listed(rule, "BYMONTHDAY")]
+    parts = [
+        f"every {interval} {_UNITS[often]}" if interval != "1" and often in _UNITS else often.lower(),
+        f"on {' and '.join(filter(None, (', '.join(days[:-1]), days[-1])))}" if days else "",
+        f"until {_day(rule['UNTIL'])}" if "UNTIL" in rule else "",
+        f"{rule['COUNT']} times" if "COUNT" in rule else "",
+    ]
+    return " ".join(filter(None, parts))
+
+
+def _listed(rule: dict[str, str], name: str) -> list[str]:
+    return rule[name].split(",") if rule.get(name) else []
 
 
 _MOMENT: Final = re.compile(r"(\d{4})-?(\d\d)-?(\d\d)(?:T(\d\d):?(\d\d)(?::?\d\d)?(?:\.\d+)?(Z?))?")

@@ -42,7 +42,9 @@ _COOKIES: Final = re.compile(
     re.IGNORECASE,
 )
 # What a page leaves out when it is printed, such as links to edit it.
-_NOT_PRINTED: Final = re.compile(r"(?:^|\s)(?:no-?print|d-print-none|hidden-print|mw-editsection)(?:\s|$)", re.IGNORECASE)
+_NOT_PRINTED: Final = re.compile(
+    r"(?:^|\s)(?:no-?print|d-print-none|hidden-print|mw-editsection)(?:\s|$)", re.IGNORECASE
+)
 _BUTTONS: Final = ("button", "hidden", "image", "password", "reset", "submit")
 _RAISED: Final = str.maketrans(
     "0123456789+-", "\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079\u207a\u207b"
@@ -101,9 +103,20 @@ class _Flow:
         self.written: list[str] = []
         self.length = 0
         self._pending = 0
+        self._is_marked = False  # whether the text of an item has yet to follow its mark
 
     def break_off(self, gap: int) -> None:
-        self._pending = max(gap, self._pending)
+        self._pending = max(gap, self._pending) if not self._is_marked else 0
+
+    def begin_item(self, mark: str) -> None:
+        """The mark of an item, from which nothing parts its text."""
+        self.end_item()
+        self.break_off(_LINE)
+        self.write_exactly(mark)
+        self._is_marked = True
+
+    def end_item(self) -> None:
+        self._is_marked = False
 
     def write(self, text: str) -> None:
         if text[:1].isspace():
@@ -118,7 +131,7 @@ class _Flow:
             if piece:
                 self.written.append(piece)
                 self.length += len(piece)
-        self._pending = 0
+        self._pending, self._is_marked = 0, False
 
     def attach(self, text: str) -> None:
         """Write right behind what was written."""
@@ -349,11 +362,11 @@ class Page:
     def _begin_item(self, attributes: Mapping[str, str]) -> None:
         number = self._lists[-1] if self._lists else None
         if number is None:
-            self._out.write_exactly("- ")
+            self._out.begin_item("- ")
             return
         number = number_in(attributes.get("value"), number)
         self._lists[-1] = number + 1
-        self._out.write_exactly(f"{number}. ")
+        self._out.begin_item(f"{number}. ")
 
     def _begin_field(self, attributes: Mapping[str, str]) -> None:
         kind = attributes.get("type", "text").lower()
@@ -376,7 +389,7 @@ class Page:
             self._out.write(text)
             self._out.break_off(_SPACE)
 
-    def end(self, tag: str) -> None:  # noqa: C901 - a case per tag
+    def end(self, tag: str) -> None:  # noqa: C901, PLR0912 - a case per tag
         self._open[tag] -= 1
         if self._left_out:
             if self._left_out == (tag, self._open[tag]):
@@ -390,6 +403,8 @@ class Page:
             out = self._out
         elif tag in ("td", "th") and self._tables:
             self._tables[-1].end_cell()
+        elif tag == "li":
+            out.end_item()
         elif tag in ("ol", "ul", "menu") and self._lists:
             self._lists.pop()
         elif tag == "a" and self._links:

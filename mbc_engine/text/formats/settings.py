@@ -86,6 +86,10 @@ def read_xml(stream: ByteStream) -> Iterator[Content | Row]:
         yield Content(value, value.encode())
 
 
+# Of a track, which has thousands; these are counted.
+_POINT: Final = "trkpt"
+
+
 def _value(element: "etree._Element", depth: int) -> Any:
     if depth > DEEPEST:
         raise UnreadableFile("is nested too deeply")
@@ -99,7 +103,10 @@ def _value(element: "etree._Element", depth: int) -> Any:
     if text:
         return {**values, "": text}
     lists: dict[str, list[Any]] = {}
-    for child in children:
+    points = [child for child in children if _name(child.tag) == _POINT]
+    if points:
+        values["points"] = str(len(points))
+    for child in children if not points else ():
         lists.setdefault(_name(child.tag), []).append(_value(child, depth + 1))
     values |= {name: several if len(several) > 1 else several[0] for name, several in lists.items()}
     return values or ""
