@@ -63,7 +63,7 @@ FORMATS = (
     Format("rst", "markup.read_rst", (".rst", ".rest")),
     Format("org", "markup.read_org", (".org",)),
     Format("roff", "markup.read_roff", (".man", ".mdoc", ".roff", ".troff")),
-    Format("tex", "markup.read_tex", (".tex", ".ltx"), version=3),
+    Format("tex", "markup.read_tex", (".tex", ".ltx"), version=4),
     Format("code", "markup.read_code", tuple(f".{suffix}" for suffix in _CODE.split())),
     Format("subtitles", "subtitles.read_subtitles", (".srt", ".vtt"), version=2),
     # The same name: a row is the same document in either format.
