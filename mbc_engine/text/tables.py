@@ -1,7 +1,7 @@
 """Tables as lines of text: which rows name columns, and each row with these names."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, pairwise
 from typing import Final
 
@@ -20,12 +20,10 @@ def table_lines(rows: Iterable[Sequence[str]], num_headers: int | None = None) -
     if len(table) > 1 and width > 1 and (_is_one_cell(table[0]) or len(table[0]) == 1):  # a title
         # Below the only marked header, two columns are names and values more often than not.
         return [table[0][0], *table_lines(table[1:], num_headers and (num_headers - 1 or (0 if width == 2 else None)))]
+    if num_headers is None and all(row[0].endswith(":") for row in table):
+        return [line for row in table for line in _form_lines(row)]
     if num_headers is None:
-        # Two columns whose first cells end in colons are a form, each row of which has its own name.
-        is_form = all(len(row) == 2 and row[0].endswith(":") for row in table)
-        num_headers = int(
-            len(table) > 1 and not is_form and _is_spread(table[0]) and not holds_values(table[0], table[1:])
-        )
+        num_headers = int(len(table) > 1 and _is_spread(table[0]) and not holds_values(table[0], table[1:]))
         if num_headers and (names := names_of_two_rows(table)):
             table = [names, *table[2:]]
     headers, body = table[:num_headers], table[num_headers:]
@@ -97,6 +95,17 @@ def _row_line(names: Sequence[str], row: Sequence[str]) -> str:
         return f"{row[0].rstrip(':')}: {row[1]}"
     filled = (f"{name}: {cell}" if name else cell for name, cell in zip(names, row, strict=False) if cell)
     return "; ".join(distinct(filled))
+
+
+def _form_lines(row: Sequence[str]) -> Iterator[str]:
+    """A line per name, which ends in a colon, and its values."""
+    line = ""
+    for cell in distinct(row):
+        if cell.endswith(":") and line:
+            yield line
+            line = ""
+        line += f"{' ' if line.endswith(':') else '; ' * bool(line)}{_on_one_line(cell)}"
+    yield line
 
 
 def _is_one_cell(row: Sequence[str]) -> bool:

@@ -114,6 +114,12 @@ def test_notes_and_feeds(read):
     assert wifi.date == "2024-03-01"
 
 
+def test_long_lists_of_numbers(read_one):
+    row = {"path": [[1.5, n] for n in range(101)], "point": [1.5, 2], "deep": [[[[1]] * 101]]}
+    document = read_one("a.json", json.dumps(row))
+    assert (document.text, document.losses) == ("point: 1.5, 2", ("2 number lists",))
+
+
 def test_points_of_a_track_are_counted(read_one):
     track = "<trk><name>Day 1</name><trkseg><trkpt lat='1'/><trkpt lat='2'><ele>4</ele></trkpt></trkseg></trk>"
     assert read_one("a.gpx", f"<gpx>{track}</gpx>").text == "trk.name: Day 1; trk.trkseg.points: 2"

@@ -15,6 +15,7 @@ from mbc_engine.text.tables import table_lines
         ([["Stock"] * 3, ["Pump", "Bar", "At"], ["Idun", "5", "in\nuse"]], None, ["Stock", "Pump: Idun; Bar: 5; At: in use"]),
         ([["Light"] * 2, ["Built", "1868"], ["Height", "31 m"]], 1, ["Light", "Built: 1868", "Height: 31 m"]),
         ([["Name:", "Ann"], ["Born:", "1954"]], None, ["Name: Ann", "Born: 1954"]),
+        ([["Name:", "Ann", "Born:", "1954"], ["At:", "a\nB", "a\nB", ""]], None, ["Name: Ann", "Born: 1954", "At: a, B"]),
         ([["", "Q1", "Q1"], ["", "in", "out"], ["Oslo", "1", "2"]], 2, ["Oslo; Q1 in: 1; Q1 out: 2"]),
         ([["a", "b"], ["North", "North"], ["1", "1"]], None, ["North", "a: 1; b: 1"]),
         ([["a", "b", "c"], ["x", "1", "1"]], None, ["a: x; b: 1; c: 1"]),

@@ -37,12 +37,13 @@ def values_of(value: object, name: str = "", depth: int = 0) -> Values:
             values.losses.update(inner.losses)
     elif not isinstance(value, list):
         text = as_text(value)
-        if _ENCODED.fullmatch(text):
-            values.losses["embedded file"] += 1
-        else:
-            values.cells.append(Cell(name, _legible(text) if _OF_TIME.search(name) else _page_text(text)))
+        values.losses["embedded file"] += (is_file := _ENCODED.fullmatch(text) is not None)
+        text = "" if is_file else _legible(text) if _OF_TIME.search(name) else _page_text(text)
+        values.cells.append(Cell(name, text))
     elif chat := chat_text(value, name):
         values.below.append(chat)
+    elif len(value) > _MOST_NUMBERS and _are_numbers(value):
+        values.losses["number list"] += 1
     elif len(value) == 1:
         return values_of(value[0], name, depth + 1)
     elif any(isinstance(part, Mapping | list) for part in value):
@@ -53,6 +54,17 @@ def values_of(value: object, name: str = "", depth: int = 0) -> Values:
     else:
         values.cells.append(Cell(name, ", ".join(filter(None, map(as_text, value)))))
     return values
+
+
+# Longer lists of them, or of points, are data for programs.
+_MOST_NUMBERS: Final = 100
+
+
+def _are_numbers(value: object, depth: int = 0) -> bool:
+    """Whether a value is a number, or lists of them, as the points of shapes on a map."""
+    if isinstance(value, list):
+        return depth < 5 and all(_are_numbers(part, depth + 1) for part in value)
+    return isinstance(value, int | float)
 
 
 # Base64, on a line or on lines of equal length.
