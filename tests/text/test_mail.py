@@ -33,7 +33,9 @@ def test_message(read_one):
     [
         ("text/html", "<p>One<p>Two", "One\n\nTwo"),
         ("text/plain; charset=nonsense", "caf\u00e9", "café"),
-        ("text/plain; format=flowed", "one \ntwo\n> quoted \n", "one two\n> quoted"),
+        ("text/plain; format=flowed", "one \ntwo  \nthree\n> quoted \n", "one two three\n> quoted"),
+        ("multipart/signed; boundary=b", "--b\n\nfirst\n--b\nContent-Type: text/x; name=s.asc\n\nsign\n--b--", "first"),
+        ("multipart/related; boundary=b", "--b\n\nfirst\n--b\nContent-Type: text/css\n\np {}\n--b--", "first"),
         ("multipart/mixed; boundary=b", "--b\n\nfirst\n--b\n\nsecond\n--b--", "first\n\nsecond"),
         ("multipart/alternative; boundary=b", "--b\n\n\n--b\nContent-Type: text/html\n\n<p>page\n--b--", "page"),
         (

@@ -108,10 +108,16 @@ def test_notes_and_feeds(read):
     _, jam, other = read("a.enex", f'<?xml version="1.0"?><r v="1">{items}</r>')
     assert jam.text == "title: Jam; created: 2021-09-01 08:00\n\n3 kg of plums"
     assert (jam.date, jam.losses, other.text) == ("2021-09-01", ("1 embedded file",), "title: b; n: 4 < 5")
-    note = {"title": "Wifi", "userEditedTimestampUsec": 1709282345678000, "n": 1709282345, "html": "<p>a<br>b</p>"}
+    note = {
+        "title": "Wifi",
+        "userEditedTimestampUsec": 1709282345678000,
+        "n": 1709282345,
+        "html": "a<br>b",
+        "at": "1.5, 2 " * 99,
+    }
     (wifi,) = read("a.json", json.dumps([note]))
     assert wifi.text == "title: Wifi; userEditedTimestampUsec: 2024-03-01 08:39; n: 1709282345\n\nhtml: a\nb"
-    assert wifi.date == "2024-03-01"
+    assert (wifi.date, wifi.losses) == ("2024-03-01", ("1 number list",))
 
 
 def test_long_lists_of_numbers(read_one):
@@ -123,6 +129,13 @@ def test_long_lists_of_numbers(read_one):
 def test_points_of_a_track_are_counted(read_one):
     track = "<trk><name>Day 1</name><trkseg><trkpt lat='1'/><trkpt lat='2'><ele>4</ele></trkpt></trkseg></trk>"
     assert read_one("a.gpx", f"<gpx>{track}</gpx>").text == "trk.name: Day 1; trk.trkseg.points: 2"
+
+
+def test_property_lists_and_paragraphs(read_one):
+    page = "<plist><dict><key>Lamp</key><string>Sol</string><key>On</key><true/></dict></plist>"
+    assert read_one("a.plist", page).text == "dict.Lamp: Sol; dict.On: true"
+    page = "<book><title>Raft</title><p>It had nine logs.</p><p>It sank.</p></book>"
+    assert read_one("a.xml", page).text == "title: Raft\n\np: It had nine logs.\nIt sank."
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from oxmsg import Message
 
 _SHOWN: Final = ("From", "To", "Cc", "Date", "Subject")
+_FOR_BROWSERS: Final = ("text/css", "text/javascript", "text/x-amp-html")  # of saved pages and newsletters
 _MOST_READ: Final = 50  # attachments of a message
 _DEEPEST: Final = 20
 _MOST_PARTED: Final = 500
@@ -32,7 +33,7 @@ _MOST_LINES: Final = 200_000
 # A text with less than this share of the page's words only says, say, that a program which shows pages is needed.
 _HINT_SHARE: Final = 0.5
 _FROM_LINE: Final = re.compile(rb"From \S+ .*\d\d:\d\d.* \d{4}")
-_FLOWED: Final = re.compile(r"(?<=[^\s-]) \n(?=[^\s>])")
+_FLOWED: Final = re.compile(r"(?<=[^\s-]) +\n(?=[^\s>])")
 _LINE_BYTES: Final = 1 << 20
 
 
@@ -161,8 +162,11 @@ def _texts(part: EmailMessage, attached: list[EmailMessage], depth: int = 0) -> 
         parts = inner[:_DEEPEST]
         yield from _one_of([(one.get_content_type(), "\n\n".join(_texts(one, attached, depth + 1))) for one in parts])
     elif inner or part.get_content_maintype() == "multipart":
-        for child in inner if depth < _DEEPEST else ():
+        shown = inner[:1] if kind == "multipart/signed" else inner  # without the signature
+        for child in shown if depth < _DEEPEST else ():
             yield from _texts(child, attached, depth + 1)
+    elif kind in _FOR_BROWSERS:
+        return
     elif part.is_attachment() or _name(part) or part.get_content_maintype() != "text":
         attached.append(part)
     else:

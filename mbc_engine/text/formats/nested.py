@@ -36,10 +36,7 @@ def values_of(value: object, name: str = "", depth: int = 0) -> Values:
             values.below.extend(inner.below)
             values.losses.update(inner.losses)
     elif not isinstance(value, list):
-        text = as_text(value)
-        values.losses["embedded file"] += (is_file := _ENCODED.fullmatch(text) is not None)
-        text = "" if is_file else _legible(text) if _OF_TIME.search(name) else _page_text(text)
-        values.cells.append(Cell(name, text))
+        _add_plain(values, name, as_text(value))
     elif chat := chat_text(value, name):
         values.below.append(chat)
     elif len(value) > _MOST_NUMBERS and _are_numbers(value):
@@ -52,8 +49,18 @@ def values_of(value: object, name: str = "", depth: int = 0) -> Values:
             values.below.extend(filter(None, (written(inner.cells), *inner.below)))
             values.losses.update(inner.losses)
     else:
-        values.cells.append(Cell(name, ", ".join(filter(None, map(as_text, value)))))
+        texts = [text for part in value if (text := as_text(part))]
+        are_sentences = any(text.endswith((".", "!", "?")) and " " in text for text in texts)
+        values.cells.append(Cell(name, ("\n" if are_sentences else ", ").join(texts)))
     return values
+
+
+def _add_plain(values: Values, name: str, text: str) -> None:
+    """Add a string or number, unless nobody reads it."""
+    if data := next((what for what, form in _DATA.items() if form.fullmatch(text)), ""):
+        values.losses[data] += 1
+    else:
+        values.cells.append(Cell(name, _legible(text) if _OF_TIME.search(name) else _page_text(text)))
 
 
 # Longer lists of them, or of points, are data for programs.
@@ -67,16 +74,21 @@ def _are_numbers(value: object, depth: int = 0) -> bool:
     return isinstance(value, int | float)
 
 
-# Base64, on a line or on lines of equal length.
-_ENCODED: Final = re.compile(
-    r"(?:data:[\w/+.-]+;base64,)?(?=.{200})(?:[\w+/-]{60,}\s+)*[\w+/-]+={0,2}", re.ASCII | re.DOTALL
+# Texts that nobody reads: base64, on a line or on lines of equal length, and coordinates of lines.
+_DATA: Final = {
+    "embedded file": re.compile(
+        r"(?:data:[\w/+.-]+;base64,)?(?=.{200})(?:[\w+/-]{60,}\s+)*[\w+/-]+={0,2}", re.ASCII | re.DOTALL
+    ),
+    "number list": re.compile(r"[-+\d\s.,]{500,}"),
+}
+_MARKUP: Final = re.compile(
+    r"</(?:p|div|b|i|em|strong|a|ul|ol|li|span|h[1-6]|table|blockquote|pre|en-note)>|<br ?/?>", re.IGNORECASE
 )
-_MARKUP: Final = re.compile(r"\s*<(?:[a-z!?])[^<>]*>.*</[a-z][\w-]*>\s*", re.IGNORECASE | re.DOTALL)
 
 
 def _page_text(text: str) -> str:
     """What a browser shows of a value, if it is HTML as in notes and feeds; else the value."""
-    if not _MARKUP.fullmatch(text):
+    if not _MARKUP.search(text):
         return text
     from mbc_engine.text.formats.html import page_of
 
