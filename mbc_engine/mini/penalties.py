@@ -205,7 +205,7 @@ def columns_of_others(question: str, text: str) -> list[tuple[int, int]]:
         cells = [cell for cell in row if asked.isdisjoint(stems_of(cell["value"]))]
         named = [len(asked & stems_of(cell["column"])) + len(months & months_in(cell["column"])) for cell in cells]
         if named and max(named) and named.count(max(named)) == 1:
-            others += (cell.span("value") for cell, words in zip(cells, named, strict=True) if words < max(named))
+            others += (cell.span() for cell, words in zip(cells, named, strict=True) if words < max(named))
     return others
 
 

@@ -224,6 +224,7 @@ _NARROW: Final = 60
 _STOPS: Final = ".!?\u2026:;,"
 _BOX: Final = re.compile(r"^[ \t]*(?:[-*+]|\d+[.)])[ \t]+(\[[ xX]\])(?=[ \t])", re.MULTILINE)
 # The time before a line of speech, as `formats/subtitles.py` writes it, or of a log.
+_LEADER: Final = re.compile(r"[ \t]*\.(?:[ \t]?\.){3,}[ \t]*(?=\S)")  # of dots, from an entry to what it has
 _TIME: Final = re.compile(r"^\d\d:\d\d:\d\d (?=\S)", re.MULTILINE)
 
 
@@ -234,9 +235,11 @@ def _needs_times(question: str) -> bool:
 def as_read(passage: str, *, keeps_times: bool = False) -> tuple[str, Sequence[int]]:
     """A passage without what the reader does not see, and where each of its characters, and its end, is in the passage.
 
-    An entry that ends with its line gets a semicolon, a box says whether it is ticked, and times before lines are left out.
+    An entry that ends with its line gets a semicolon, a leader of dots is a colon, a box says whether it is ticked, and times
+    before lines are left out.
     """
     changes = {match.span(1): "open:" if match[1] == "[ ]" else "done:" for match in _BOX.finditer(passage)}
+    changes |= {leader.span(): ": " for leader in _LEADER.finditer(passage)}
     if not keeps_times:
         changes |= {time.span(): "" for time in _TIME.finditer(passage)}
     width = max(map(len, passage.split("\n")))

@@ -177,6 +177,7 @@ def test_best_of_several_windows(by_word):
         ("* [x] Paint\n* [ ] Order [ ] it\n", "* done: Paint;* open: Order [ ] it\n"),
         # The line break is only where no more words fit.
         (f"{'So ' * 20}say\nThe people of Vik\nOne", f"{'So ' * 20}say\nThe people of Vik;One"),
+        ("Stove ....... Mira\nMap . . . . 1.5 ... x", "Stove: Mira;Map: 1.5 ... x"),
         ("Talk.\n00:00:09 Right.\n00:01:02 Next", "Talk.\nRight.\nNext"),
     ],
 )
