@@ -85,13 +85,13 @@ NOTE = (
 COMMENT = "<office:annotation><dc:creator>Ilse</dc:creator><dc:date>2024</dc:date><text:p>Says who?</text:p></office:annotation>"
 
 
-def odf(body, styles="", kind="text"):
+def odf(body, styles="", kind="text", title="The mill"):
     return zipped(
         {
             "mimetype": f"application/vnd.oasis.opendocument.{kind}",
             "styles.xml": f"<office:s {NAMES}>{styles}</office:s>",
             "content.xml": f"<office:c {NAMES}><office:body><office:x>{body}</office:x></office:body></office:c>",
-            "meta.xml": f"<m {NAMES}><dc:title>The mill</dc:title><meta:creation-date>2024-05-01T10:00:00</meta:creation-date></m>",
+            "meta.xml": f"<m {NAMES}><dc:title>{title}</dc:title><meta:creation-date>2024-05-01T10:00:00</meta:creation-date></m>",
         }
     )
 
@@ -134,6 +134,9 @@ def test_open_headings_and_slides(read_one):
     )
     assert [section.context for section in document.sections] == ["One", "One > Deep"]
     assert document.losses == ("1 picture",)
+    styles = "<style:style style:name='P1' style:parent-style-name='Title'/>"
+    titled = odf("<text:p text:style-name='P1'>My mill</text:p>", styles, title="")
+    assert read_one("a.odt", titled).title == "My mill"
     frame = "<draw:frame presentation:class='{}'><draw:text-box><text:p>{}</text:p></draw:text-box></draw:frame>"
     page = (
         f"<draw:page>{frame.format('title', 'Eels')}{frame.format('outline', 'They swim.')}"

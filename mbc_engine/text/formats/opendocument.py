@@ -38,19 +38,24 @@ def read_odt(stream: ByteStream) -> Iterator[Content]:
         data, archive = read_archive(stream)
         document = _Document(archive)
         title, date = open_document_properties(archive)
-    yield document.builder.content(data, date, title=title, losses=document.losses)
+    yield document.builder.content(data, date, title=title or document.title, losses=document.losses)
 
 
 class _Document:
     def __init__(self, archive: Archive) -> None:
-        self.builder, self.losses = TextBuilder(), Counter[str]()
+        self.builder, self.losses, self.title = TextBuilder(), Counter[str](), ""
         self._numbered: dict[tuple[str, int], bool] = {}
+        self._titles = {"Title"}  # styles of paragraphs
         roots = [archive.xml(name) for name in ("styles.xml", "content.xml") if name in archive.names]
         for root in roots:
             for style in root.iter(f"{_TEXT}list-style"):
                 for level in style:
                     key = style.get(f"{_STYLE}name", ""), int(level.get(f"{_TEXT}level", "1"))
                     self._numbered[key] = level.tag == f"{_TEXT}list-level-style-number"
+            of_title = (
+                style for style in root.iter(f"{_STYLE}style") if style.get(f"{_STYLE}parent-style-name") == "Title"
+            )
+            self._titles.update(style.get(f"{_STYLE}name", "") for style in of_title)
         body = roots[-1].find(f"{_OFFICE}body") if roots else None
         if body is None:
             raise UnreadableFile("is damaged: it has no body")
@@ -109,6 +114,8 @@ class _Document:
             builder.heading(int(element.get(f"{_TEXT}outline-level", "1")), text)
         else:
             builder.add(text, gap)
+        if is_body and element.get(f"{_TEXT}style-name") in self._titles:
+            self.title = self.title or " ".join(text.split())
         for kind, part in after:
             if kind:
                 self._add_note(kind, part, builder)
