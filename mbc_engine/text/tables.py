@@ -38,6 +38,7 @@ def table_lines(rows: Iterable[Sequence[str]], num_headers: int | None = None) -
 _VALUE = re.compile(
     r"[-+(~<>]*(?:[A-Z]{3}\s|[€$£¥]\s?)?\d[\d\s.,:/()+%€$£-]*(?:\s?[^\W\d_]{1,4})?|\S+@\S+\.\S+|https?://\S+"
 )
+_DAY = re.compile(r"\d{4}-\d\d-\d\d|\d\d?[./]\d\d?[./](?:\d{4}|\d\d)?")
 _PERIOD = re.compile(r"(?:19|20)\d\d(?:[ /-]?(?:[QHW]\d\d?|\d\d))?")
 
 
@@ -52,10 +53,17 @@ def is_value(cell: str) -> bool:
 
 
 def holds_values(first: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
-    """Whether the first row of a table has a value, or a period above another, none of which names a column."""
+    """Whether the first row of a table has a value, or a period above another, none of which names a column.
+
+    Several days do, unless others stand below.
+    """
     first = _without_unit(first, below)
-    columns = ((cell, (row[number] for row in below if number < len(row))) for number, cell in enumerate(first))
-    return any(is_value(cell) or (is_period(cell) and any(map(is_period, column))) for cell, column in columns)
+    columns = [(cell, [row[at] for row in below if at < len(row)]) for at, cell in enumerate(first)]
+    days = [cell for cell, column in columns if _DAY.fullmatch(cell) and not any(map(_DAY.fullmatch, column))]
+    return any(
+        (is_value(cell) and not (cell in days and len(days) > 1)) or (is_period(cell) and any(map(is_period, column)))
+        for cell, column in columns
+    )
 
 
 _IN_UNIT: Final = re.compile(r"((?:19|20)\d\d),?(?: in)? ?\(?(k?(?:[A-Z]{3,4}|[\u20ac$\u00a3]))\)?")

@@ -20,6 +20,9 @@ from mbc_engine.text.tables import table_lines
         ([["a", "b"], ["North", "North"], ["1", "1"]], None, ["North", "a: 1; b: 1"]),
         ([["a", "b", "c"], ["x", "1", "1"]], None, ["a: x; b: 1; c: 1"]),
         ([["a", "b", "c"]], None, ["a; b; c"]),
+        ([["", "8.1.", "15.1."], ["Anna", "x", "ill"]], None, ["Anna; 8.1.: x; 15.1.: ill"]),
+        ([["Bo", "8.1.2024", "9.1.2024"], ["Cy", "8.2.2024", "9.2.2024"]], None,
+         ["Bo; 8.1.2024; 9.1.2024", "Cy; 8.2.2024; 9.2.2024"]),
         ([["one"], ["two"]], None, ["one", "two"]),
         ([], None, []),
         # Without a header, or with one of two rows.

@@ -17,9 +17,9 @@ def xlsx(sheet, after="", state="visible", more=None):
     space = 'xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"'
     book = f'<workbook {space} xmlns:r="r"><sheets><sheet name="Stock" state="{state}" r:id="a"/></sheets></workbook>'
     kind = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet.main+xml"
-    formats = ["", "yyyy-mm-dd", '#,##0.00 "EUR"', "h:mm", "mm:ss", "[h]:mm"]
+    formats = ["", "yyyy-mm-dd", '#,##0.00 "EUR"', "h:mm", "mm:ss", "[h]:mm", "mmm yy"]
     styles = "".join(f"<numFmt numFmtId='{n}' formatCode='{code}'/>" for n, code in enumerate(formats, 200) if code)
-    own = "".join(f"<xf numFmtId='{number}'/>" for number in (0, 10, 201, 202, 203, 204, 205))
+    own = "".join(f"<xf numFmtId='{number}'/>" for number in (0, 10, 201, 202, 203, 204, 205, 206))
     return zipped(
         {
             "[Content_Types].xml": f'<Types><Override ContentType="{kind}"/></Types>',
@@ -84,6 +84,8 @@ def test_lines_of_several_cells_above_the_names(read):
         ('<c s="4"><v>0.604166666</v></c>', "14:30"),
         ('<c s="5"><v>0.0021180555</v></c>', "03:03"),
         ('<c s="6"><v>1.0625</v></c>', "25:30"),
+        ('<c s="7"><v>45413</v></c>', "May 2024"),
+        ('<c s="7"><v>45414</v></c>', "2024-05-02"),
         ("<c><v>0.1</v></c>", "0.1"),
         ('<c t="b"><v>1</v></c>', "true"),
         ('<c t="str"><f>A1</f><v>so</v></c>', "so"),

@@ -104,7 +104,16 @@ def as_text(value: object) -> str:
     """A string, number or truth value as it is written; "" for nothing."""
     if value is None:
         return ""
-    return storable(value).strip() if isinstance(value, str) else json.dumps(value)
+    return _string(value) if isinstance(value, str) else json.dumps(value)
+
+
+def _string(value: str) -> str:
+    """A string as it was meant: Facebook and Instagram export each byte of UTF-8 as a character."""
+    text = storable(value).strip()
+    if not text.isascii():
+        with suppress(UnicodeError):
+            text = text.encode("latin-1").decode()
+    return text
 
 
 def read_jsonl(stream: ByteStream) -> Iterator[Row | Skipped]:
@@ -290,7 +299,7 @@ _WORDS: Final = ("text", "content", "value", "parts")
 
 def _words(value: object) -> str:
     if isinstance(value, str):
-        return storable(value).strip()
+        return _string(value)
     if isinstance(value, Mapping):
         inner = (part for key in _WORDS if not _is_object(part := value.get(key)))
         return next(filter(None, map(_words, inner)), "")

@@ -19,7 +19,7 @@ from lxml import etree
 from lxml.etree import _Element as Element
 
 from mbc_engine.text.decoding import ByteStream, storable
-from mbc_engine.text.document import counted, damage_is_unreadable, number_in
+from mbc_engine.text.document import MONTH_NAMES, counted, damage_is_unreadable, number_in
 from mbc_engine.text.formats.archives import Archive, open_document_properties, read_archive
 from mbc_engine.text.formats.delimited import is_header, num_short_above
 from mbc_engine.text.formats.rows import LONGEST_NAME, Cell, Row
@@ -220,8 +220,8 @@ def _strings(archive: Archive, name: str) -> Iterator[str]:
 
 _BUILT_IN: Final = {
     1: "0", 2: "0.00", 3: "#,##0", 4: "#,##0.00", 9: "0%", 10: "0.00%", 37: "#,##0", 38: "#,##0", 39: "#,##0.00",
-    40: "#,##0.00", 44: "#,##0.00", **dict.fromkeys((14, 15, 16, 17, *range(27, 37), *range(50, 59)), "yyyy-mm-dd"),
-    **dict.fromkeys((18, 19, 20, 21), "hh:mm:ss"), 22: "yyyy-mm-dd hh:mm", 45: "mm:ss", 46: "[h]:mm:ss", 47: "mm:ss",
+    40: "#,##0.00", 44: "#,##0.00", **dict.fromkeys((14, 15, 16, *range(27, 37), *range(50, 59)), "yyyy-mm-dd"),
+    **dict.fromkeys((18, 19, 20, 21), "hh:mm:ss"), 22: "yyyy-mm-dd hh:mm", 17: "mmm-yy", 45: "mm:ss", 46: "[h]:mm:ss", 47: "mm:ss",
 }  # fmt: skip
 
 
@@ -300,6 +300,9 @@ def _shown(number: float, code: str, *, is_1904: bool) -> str:
         moment = datetime(1904, 1, 1) if is_1904 else datetime(1899, 12, 30)  # noqa: DTZ001 - no zone is stored
         moment += timedelta(seconds=round(number * 86400))
         has_day, has_time = re.search(r"[yd]|mmm", plain), "h" in plain or "s" in plain
+        if has_day and not has_time and "d" not in plain and moment.day == 1:  # a month, or a year
+            month = MONTH_NAMES[moment.month - 1] if "m" in plain else ""
+            return f"{month} {moment.year if 'y' in plain else ''}".strip()
         if has_day:
             return moment.strftime("%Y-%m-%d %H:%M" if has_time else "%Y-%m-%d")
         seconds = f":{moment:%S}" if "s" in plain and ("h" not in plain or moment.second) else ""
