@@ -25,6 +25,7 @@ from mbc_engine.lm.bert import Bert, Floats, batches, map_tensors
 from mbc_engine.mini.penalties import Penalty, penalties
 from mbc_engine.text.chunks import split_sentences
 from mbc_engine.text.dates import asks_when
+from mbc_engine.text.document import MONTH_NAMES
 from mbc_engine.text.language import canonical_question
 
 # How many of each passage's likeliest spans are used to estimate confidence in the best.
@@ -223,6 +224,10 @@ def _log_sum_exp(values: NDArray[np.float32]) -> float:
 _NARROW: Final = 60
 _STOPS: Final = ".!?\u2026:;,"
 _BOX: Final = re.compile(r"^[ \t]*(?:[-*+]|\d+[.)])[ \t]+(\[[ xX]\])(?=[ \t])", re.MULTILINE)
+_MONTHS: Final = {name[:3]: name for name in MONTH_NAMES}
+_SHORT_MONTH: Final = re.compile(
+    rf"(?:(?<=; )|^)({'|'.join(name[:3] for name in MONTH_NAMES)}|Sept)\.?(?=(?: \d{{2,4}})?: )", re.MULTILINE
+)
 # The time before a line of speech, as `formats/subtitles.py` writes it, or of a log.
 _LEADER: Final = re.compile(r"[ \t]*\.(?:[ \t]?\.){3,}[ \t]*(?=\S)")  # of dots, from an entry to what it has
 _TIME: Final = re.compile(r"^\d\d:\d\d:\d\d (?=\S)", re.MULTILINE)
@@ -235,11 +240,12 @@ def _needs_times(question: str) -> bool:
 def as_read(passage: str, *, keeps_times: bool = False) -> tuple[str, Sequence[int]]:
     """A passage without what the reader does not see, and where each of its characters, and its end, is in the passage.
 
-    An entry that ends with its line gets a semicolon, a leader of dots is a colon, a box says whether it is ticked, and times
-    before lines are left out.
+    An entry that ends with its line gets a semicolon, a leader of dots is a colon, a column has the whole name of a month, a
+    box says whether it is ticked, and times before lines are left out.
     """
     changes = {match.span(1): "open:" if match[1] == "[ ]" else "done:" for match in _BOX.finditer(passage)}
     changes |= {leader.span(): ": " for leader in _LEADER.finditer(passage)}
+    changes |= {month.span(): _MONTHS[month[1][:3]] for month in _SHORT_MONTH.finditer(passage)}
     if not keeps_times:
         changes |= {time.span(): "" for time in _TIME.finditer(passage)}
     width = max(map(len, passage.split("\n")))

@@ -94,8 +94,8 @@ def _value(element: "etree._Element", depth: int) -> Any:
     if depth > DEEPEST:
         raise UnreadableFile("is nested too deeply")
     children = [child for child in element if isinstance(child.tag, str)]
-    if element.tag == "dict" and len(children) > 1:  # of a property list
-        pairs = zip(children[::2], children[1::2], strict=False)
+    pairs = [*zip(children[::2], children[1::2], strict=False)]
+    if element.tag == "dict" and pairs and all(key.tag == "key" for key, _ in pairs):  # of a property list
         return {storable(key.text or ""): _value(part, depth + 1) or _name(part.tag) for key, part in pairs}
     # A text beside elements is a sentence with a link in it, or the like.
     beside = "".join(text or "" for text in (element.text, *(child.tail for child in children)))
