@@ -122,8 +122,10 @@ def _is_one_cell(row: Sequence[str]) -> bool:
 
 
 def _on_one_line(cell: str) -> str:
-    """A cell with commas for line breaks, unless the lines end in other signs or go on in lower case."""
-    lines = [line for line in map(str.strip, cell.split("\n")) if line]
+    """A cell with commas for line breaks and marks of items, unless lines end in other signs or go on in lower case."""
+    if "\n" not in cell:
+        return cell
+    lines = [line for line in (line.strip().removeprefix("- ") for line in cell.split("\n")) if line]
     gaps = (" " if line[-1] in ".,;:!?-" or after[0].islower() else ", " for line, after in pairwise(lines))
     return "".join(chain.from_iterable(zip(lines, chain(gaps, [""]), strict=False)))
 

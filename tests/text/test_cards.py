@@ -13,6 +13,9 @@ item1.TEL;TYPE=WORK;TYPE=voice:+47 73 00
 item1.X-ABLabel:Desk
 ADR;TYPE="home,pref":;;Bakkegata 9;R\u00f8ros;;7374;Norway
 BDAY:19680321
+item2.X-ABRELATEDNAMES:Per
+item2.X-ABLabel:_$!<Spouse>!$_
+X-OTHER:no
 NOTE:Likes jazz\\, and
   tea\\nand cake.
 PHOTO;ENCODING=b;TYPE=JPEG:/9j/4AAQSkZJRgABAQAAAQABAAD/2wBDAAE=
@@ -54,8 +57,8 @@ END:VCALENDAR
     ("name", "data", "rows"),
     [
         ("a.vcf", CONTACTS, [
-            ("Name: Ingeborg Skog; Organisation: Skog Tannlege; Phone (work): +47 73 00; Address (home): Bakkegata 9, "
-             "7374 R\u00f8ros, Norway; Birthday: 21 March 1968\n\nNote: Likes jazz, and tea\nand cake."),
+            ("Name: Ingeborg Skog; Organisation: Skog Tannlege; Phone (work, Desk): +47 73 00; Address (home): Bakkegata 9, "
+             "7374 R\u00f8ros, Norway; Birthday: 21 March 1968; Related (Spouse): Per\n\nNote: Likes jazz, and tea\nand cake."),
             "Name: Stian L\u00f8ken; Phone (mobile): +47 455",
         ]),
         ("a.ics", CALENDAR, [

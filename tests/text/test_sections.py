@@ -10,7 +10,7 @@ from mbc_engine.text.tables import table_lines
     ("rows", "num_headers", "lines"),
     [
         ([["a", "b"], ["1", "2\n3"], ["", ""], ["", "4"]], None, ["a: 1; b: 2, 3", "b: 4"]),
-        ([["Tap", "drips.\nLeaks\nalways"], ["Door", "A\nB"]], 0, ["Tap: drips. Leaks always", "Door: A, B"]),
+        ([["Tap", "drips.\nLeaks\nalways"], ["Door", "- A\n- B"]], 0, ["Tap: drips. Leaks always", "Door: A, B"]),
         # Below a title over all columns.
         ([["Stock"] * 3, ["Pump", "Bar", "At"], ["Idun", "5", "in\nuse"]], None, ["Stock", "Pump: Idun; Bar: 5; At: in use"]),
         ([["Light"] * 2, ["Built", "1868"], ["Height", "31 m"]], 1, ["Light", "Built: 1868", "Height: 31 m"]),
