@@ -22,6 +22,10 @@ def table_lines(rows: Iterable[Sequence[str]], num_headers: int | None = None) -
         return [table[0][0], *table_lines(table[1:], num_headers and (num_headers - 1 or (0 if width == 2 else None)))]
     if num_headers is None and all(row[0].endswith(":") for row in table):
         return [line for row in table for line in _form_lines(row)]
+    if num_headers is None and width == 2:
+        values = [row[1] for row in table[1:] if row[1:] and row[1] and not _is_one_cell(row)]
+        # Else they are names and values, more often than not.
+        num_headers = None if all(is_value(text) or is_period(text) for text in values) else 0
     if num_headers is None:
         num_headers = int(len(table) > 1 and _is_spread(table[0]) and not holds_values(table[0], table[1:]))
         if num_headers and (names := names_of_two_rows(table)):
@@ -32,6 +36,15 @@ def table_lines(rows: Iterable[Sequence[str]], num_headers: int | None = None) -
     columns = [distinct(row[column] for row in headers if column < len(row)) for column in range(width)]
     names = [" ".join(" ".join(column).split()).rstrip(":") for column in columns]
     return [_row_line(names, row) for row in body]
+
+
+def is_form(rows: Sequence[Sequence[str]]) -> bool:
+    """Whether rows of two cells are names with values, which names end in colons, or values of several kinds, tell."""
+    pairs = [(row[0], row[1]) for row in rows if len(row) == 2]
+    names = [name for name, _ in pairs]
+    are_different = len({is_value(text) or is_period(text) for _, text in pairs[1:]}) > 1
+    are_names = len({*names}) == len(names) and not any(map(is_value, names))
+    return bool(pairs) and ((are_names and are_different) or all(name.endswith(":") for name in names))
 
 
 # "12.50 EUR", "2024-03-01", "555-0101", "a@example.org"; but years and quarters may head the columns of a report.

@@ -177,7 +177,7 @@ def test_headings_and_captions(read_one):
     assert sections(document) == [
         ("One", "One"),
         ("Deep", "One > Deep"),
-        ("a: c; b: d", "One > Deep > Table 1: Letters"),
+        ("a: b", "One > Deep > Table 1: Letters"),
         ("Two", "Two"),
     ]
 

@@ -91,7 +91,9 @@ def _cells(kind: str, properties: list[_Property]) -> Iterator[Cell]:
     called = _plain(named.get("FN" if kind == "VCARD" else "SUMMARY", ""))
     if called := called or " ".join(filter(None, (first, *more, last))).strip():
         yield Cell(_COMPONENTS[kind], called)
-    labels = {item.group: _LABEL_MARKS.sub("", item.value) for item in properties if item.name == "X-ABLABEL"}
+    labels = {
+        item.group: _LABEL_MARKS.sub("", item.value) for item in properties if item.group and item.name == "X-ABLABEL"
+    }
     for name, parameters, value, group in properties:
         if (
             name in _LEFT_OUT

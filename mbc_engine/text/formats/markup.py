@@ -132,14 +132,16 @@ def read_org(stream: ByteStream) -> Iterator[Content]:
 def _with_rows(text: str) -> str:
     lines: list[str] = []
     rows: list[list[str]] = []
+    num_headers: int | None = None
     for line in (*text.split("\n"), ""):
-        if line.lstrip().startswith("|"):
-            if not re.match(r"\s*\|-", line):
-                rows.append(line.strip().strip("|").split("|"))
-            continue
-        lines += table_lines(rows)
-        rows = []
-        lines.append(line)
+        if re.match(r"\s*\|-", line):
+            num_headers = num_headers or len(rows) or None
+        elif line.lstrip().startswith("|"):
+            rows.append(line.strip().strip("|").split("|"))
+        else:
+            lines += table_lines(rows, num_headers)
+            rows, num_headers = [], None
+            lines.append(line)
     return "\n".join(lines[:-1])
 
 

@@ -7,7 +7,7 @@ no formats (calamine), or no comments and merged cells unless the whole sheet is
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -23,7 +23,7 @@ from mbc_engine.text.document import MONTH_NAMES, counted, damage_is_unreadable,
 from mbc_engine.text.formats.archives import Archive, open_document_properties, read_archive
 from mbc_engine.text.formats.delimited import is_header, num_short_above
 from mbc_engine.text.formats.rows import LONGEST_NAME, Cell, Row
-from mbc_engine.text.tables import is_value
+from mbc_engine.text.tables import is_form, is_value
 
 # The row and column of a cell, from 1.
 _Place = tuple[int, int]
@@ -31,6 +31,7 @@ _Place = tuple[int, int]
 _MOST_REPEATED: Final = 1000
 # How many rows of a table tell the names of its columns.
 _HEAD_ROWS: Final = 200
+_LONGEST_FORM: Final = 40
 
 
 @dataclass
@@ -79,6 +80,10 @@ class _Sheet:
                 texts = dict.fromkeys(text for _, text in sorted(self.rows[number].items()))
                 caption = "; ".join(filter(None, (caption, *texts)))[:LONGEST_NAME]
                 yield self._row(number, {}, title, date)
+            if not names and (form := self._form(rest)):
+                context = " > ".join(filter(None, (title, self.name, caption)))
+                yield replace(self._row(rest[0], {}, context, date, rest), cells=form)
+                continue
             if rest and (header := self._names(rest)) and {*chain(*header)} != {*names}:
                 names = {column: _name(row.get(column, "") for row in header) for column in chain(*header)}
                 del rest[: len(header)]
@@ -105,8 +110,15 @@ class _Sheet:
         num_rows = 1 + next((at for at, is_end in enumerate(ends) if is_end), len(rows) - 1)
         columns = sorted({column for row in rows[:num_rows] for column in row})
         first, *others = ([row.get(column, "") for column in columns] for row in (rows[0], *rows[num_rows:]))
-        is_form = len(columns) == 2 and first[0].endswith(":")
-        return [] if len(columns) < 2 or is_form or not is_header(first, others) else rows[:num_rows]
+        return [] if len(columns) < 2 or not is_header(first, others) else rows[:num_rows]
+
+    def _form(self, block: list[int]) -> list[Cell]:
+        """The names and values of a short block that is a form, about one thing; else []."""
+        rows = [[text for _, text in sorted(self.rows[number].items())] for number in block]
+        columns = {column for number in block for column in self.rows[number]}
+        if len(columns) != 2 or not 1 < len(block) <= _LONGEST_FORM or not is_form(rows):
+            return []
+        return [Cell(row[0].rstrip(":") if row[1:] else "", row[-1]) for row in rows]
 
     def _parts(self, number: int, below: dict[int, str]) -> bool:
         """Whether a text over several columns has others, and no value, below it."""
@@ -116,11 +128,14 @@ class _Sheet:
             len({below.get(column) for column in pair} - {None}) > 1 for pair in pairs
         )
 
-    def _row(self, number: int, names: Mapping[int, str], context: str, date: str | None) -> Row:
+    def _row(
+        self, number: int, names: Mapping[int, str], context: str, date: str | None, block: Sequence[int] = ()
+    ) -> Row:
+        """A row, with the comments on it, or on all of a block."""
         cells = [Cell(names.get(column, ""), text) for column, text in sorted(self.rows[number].items())]
         if not names and len(cells) == 2:  # a form
             cells = [Cell(cells[0].text.rstrip(":"), cells[1].text)]
-        below = "\n".join(self.comments.pop(number, ()))
+        below = "\n".join(chain.from_iterable(self.comments.pop(of, ()) for of in block or [number]))
         return Row(number, cells, below, self.name, context, date=date)
 
 
