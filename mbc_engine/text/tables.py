@@ -38,13 +38,17 @@ def table_lines(rows: Iterable[Sequence[str]], num_headers: int | None = None) -
     return [_row_line(names, row) for row in body]
 
 
+# From this share of numbers on, values are those of a column, in which some may be lacking.
+_MOST_OF_ONE_KIND: Final = 0.7
+
+
 def is_form(rows: Sequence[Sequence[str]]) -> bool:
-    """Whether rows of two cells are names with values, which names end in colons, or values of several kinds, tell."""
+    """Whether rows of two cells are names with values, as colons after the names, or values of several kinds, tell."""
     pairs = [(row[0], row[1]) for row in rows if len(row) == 2]
-    names = [name for name, _ in pairs]
-    are_different = len({is_value(text) or is_period(text) for _, text in pairs[1:]}) > 1
+    names, kinds = [name for name, _ in pairs], [is_value(text) or is_period(text) for _, text in pairs[1:]]
     are_names = len({*names}) == len(names) and not any(map(is_value, names))
-    return bool(pairs) and ((are_names and are_different) or all(name.endswith(":") for name in names))
+    is_mixed = any(kinds) and sum(kinds) < _MOST_OF_ONE_KIND * len(kinds)
+    return bool(pairs) and ((are_names and is_mixed) or all(name.endswith(":") for name in names))
 
 
 # "12.50 EUR", "2024-03-01", "555-0101", "a@example.org"; but years and quarters may head the columns of a report.
