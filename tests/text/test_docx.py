@@ -85,6 +85,8 @@ def cells(*rows):
 VERSIONS = f"<mc:Choice><w:r>{BOX}</w:r></mc:Choice><mc:Fallback><w:r>{BOX}</w:r></mc:Fallback>"
 FIELD_END = "<w:r><w:fldChar w:fldCharType='end'/></w:r>"
 CHECKED = "<w:ffData><w:checkBox><w:checked/></w:checkBox></w:ffData>"
+ENTRIES = "".join(f"<w:listEntry w:val='{entry}'/>" for entry in ("red", "blue"))
+CHOSEN = f"<w:ffData><w:ddList><w:result w:val='1'/>{ENTRIES}</w:ddList></w:ffData>"
 DELETED_ROW = "<w:tr><w:trPr><w:del w:id='9'/></w:trPr><w:tc><w:p/></w:tc><w:tc><w:p/></w:tc></w:tr>"
 
 
@@ -102,6 +104,7 @@ DELETED_ROW = "<w:tr><w:trPr><w:del w:id='9'/></w:trPr><w:tc><w:p/></w:tc><w:tc>
         (f"<w:p>{run('a')}<w:r><w:tab/><w:t>b</w:t><w:br/><w:t>c</w:t><w:noBreakHyphen/></w:r></w:p>", "a b\nc-"),
         (f"<w:p><w:fldSimple w:instr='PAGE'>{run('7')}</w:fldSimple>{run('x')}</w:p>", "x"),
         (f"<w:p>{field('NUMPAGES')}{run('7')}{FIELD_END}{run('x')}</w:p>", "x"),
+        (f"<w:p>{run('is ')}{field('FORMDROPDOWN', CHOSEN)}{FIELD_END}</w:p>", "is blue"),
         (f"<w:p>{field('FORMCHECKBOX', CHECKED)}{run('done')}</w:p>", "☒ done"),
         (f"<w:p>{run('a')}<w:r><w:pict>{BOX}</w:pict></w:r>{run('b')}</w:p>", "ab\n\nbox"),
         (f"<w:p>{run('not ', '<w:strike/>')}{run('so', '<w:dstrike/>')}{run('x')}</w:p>", "~~not so~~x"),

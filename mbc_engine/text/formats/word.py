@@ -259,13 +259,17 @@ def _text(element: Element, met: _Paragraph) -> str:
 
 
 def _field(mark: Element, met: _Paragraph) -> str:
-    """Note that a field begins or ends; a box to be ticked is a sign."""
+    """Note that a field begins or ends; a box to be ticked is a sign, and a list the entry that was chosen."""
     kind = mark.get(f"{_W}fldCharType")
     if kind == "end" and met.fields:
         met.fields.pop()
     if kind != "begin":
         return ""
     met.fields.append("")
+    chosen = mark.find(f"{_W}ffData/{_W}ddList")
+    if chosen is not None:
+        entries = [entry.get(f"{_W}val", "") for entry in chosen.findall(f"{_W}listEntry")]
+        return "".join(entries[number_in(_value(chosen, "result") or _value(chosen, "default"), 0) :][:1])
     box = mark.find(f"{_W}ffData/{_W}checkBox")
     if box is None:
         return ""
