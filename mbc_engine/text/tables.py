@@ -115,9 +115,9 @@ def names_of_two_rows(table: Sequence[Sequence[str]]) -> list[str]:
 def _row_line(names: Sequence[str], row: Sequence[str]) -> str:
     if _is_one_cell(row):
         return row[0]
-    row = [_on_one_line(cell) for cell in row]
     if not any(names) and len(row) == 2 and all(row):
-        return f"{row[0].rstrip(':')}: {row[1]}"
+        return f"{' '.join(row[0].split()).rstrip(':')}: {_on_one_line(row[1])}"
+    row = [_on_one_line(cell) for cell in row]
     filled = (f"{name}: {cell}" if name else cell for name, cell in zip(names, row, strict=False) if cell)
     return "; ".join(distinct(filled))
 

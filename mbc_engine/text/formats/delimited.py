@@ -10,7 +10,7 @@ from mbc_engine.text.decoding import LINE_CHARACTERS, ByteStream, lines, storabl
 from mbc_engine.text.document import Content, UnreadableFile
 from mbc_engine.text.formats.rows import LONGEST_NAME, TEXT_FIELDS, Cell, Row
 from mbc_engine.text.language import word_set
-from mbc_engine.text.tables import holds_values, is_period, is_value, names_of_two_rows, table_lines
+from mbc_engine.text.tables import holds_values, is_form, is_period, is_value, names_of_two_rows, table_lines
 
 # The first wins a tie: the later ones are more common in prose.
 _SEPARATORS: Final = "\t|;,"
@@ -65,14 +65,20 @@ def read_csv(stream: ByteStream) -> Iterator[Content | Row]:
         columns = both
         next(records)
     names = [storable(name)[:LONGEST_NAME] for name in columns]
-    yield from _rows(names, records if columns else chain([first], records), "; ".join(title.splitlines()))
+    records = records if columns else chain([first], records)
+    yield from _rows(names, records, "; ".join(title.splitlines()), shown[above + 1 :])
 
 
-def _rows(names: list[str], records: Iterator[list[str]], context: str) -> Iterator[Content | Row]:
-    if len(names) == 2 and names[0].lower() in _KEYS and names[1].lower() in _VALUES:
+def _rows(
+    names: list[str], records: Iterator[list[str]], context: str, shown: Sequence[Sequence[str]]
+) -> Iterator[Content | Row]:
+    is_named = len(names) == 2 and names[0].lower() in _KEYS and names[1].lower() in _VALUES
+    if is_named or (
+        len(names) == 2 and is_form([names, *shown])
+    ):  # what a thing is, of which no line makes sense alone
         ahead = list(islice(records, _FEW + 1))
-        if len(ahead) <= _FEW:  # what a thing is, of which no line makes sense alone
-            text = storable("\n".join(table_lines(ahead, 0)))
+        if len(ahead) <= _FEW:
+            text = storable("\n".join(table_lines(ahead if is_named else [names, *ahead], 0)))
             yield Content(text, text.encode())
             return
         records = chain(ahead, records)

@@ -70,7 +70,7 @@ class _Sheet:
         caption = ""
         for block in self._blocks():
             rest = list(block)
-            while rest and len(self.rows[rest[0]]) == 1 and (len(rest) > 1 or not names):
+            while rest and len(self.rows[rest[0]]) == 1:
                 number = rest.pop(0)
                 text = next(iter(self.rows[number].values()))
                 yield self._row(number, {}, title, date)
