@@ -15,6 +15,7 @@ from mbc_engine.mini.words import NEGATION, POSSESSIVE, missing
 from mbc_engine.sources import Known, content_stems, sentence_around
 from mbc_engine.text.dates import (
     asks_when,
+    in_full,
     is_of_another_time,
     months_in,
     names_a_time,
@@ -197,13 +198,13 @@ def labels(question: str, text: str) -> list[tuple[int, int]]:
 def columns_of_others(question: str, text: str) -> list[tuple[int, int]]:
     """The cells of rows of which the question names another column, and only one, more than any.
 
-    A column whose cell has a word of the question is not asked for. A month is named as in any form.
+    A column whose cell has a word of the question is not asked for.
     """
-    asked, months = content_stems(question), months_in(question)
+    asked = content_stems(in_full(question))
     others: list[tuple[int, int]] = []
     for _, row in groupby(_CELL.finditer(text), lambda cell: text.rfind("\n", 0, cell.start())):
         cells = [cell for cell in row if asked.isdisjoint(stems_of(cell["value"]))]
-        named = [len(asked & stems_of(cell["column"])) + len(months & months_in(cell["column"])) for cell in cells]
+        named = [len(asked & stems_of(in_full(cell["column"]))) for cell in cells]
         if named and max(named) and named.count(max(named)) == 1:
             others += (cell.span() for cell, words in zip(cells, named, strict=True) if words < max(named))
     return others
