@@ -27,6 +27,11 @@ It costs \$5 \cite{x} at 3~$^\circ$C, $E=mc^2$ caf\'e. % comment
     assert sections(document) == [("Wheel", "Wheel"), ("Deep", "Wheel > Deep")]
 
 
+def test_faulty_latex_warns_of_nothing(read_one, caplog):
+    read_one("a.tex", r"a \frac")
+    assert not caplog.records
+
+
 def test_plain_text(read_one, read):
     text = "A MANUAL\n\n1. Care\n\nText.\n\n1.1 Filter\n\nShort line.\n\nno heading\n\nAnode\n-----\nEnd.\n"
     document = read_one("a.txt", text)

@@ -3,6 +3,7 @@
 The text stays as it was written, except that commands of LaTeX and roff become what they print, and Org's tables rows.
 """
 
+import logging
 import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -318,6 +319,7 @@ def read_tex(stream: ByteStream) -> Iterator[Content]:
     source = _TEX_COMMENT.sub(lambda match: "\n" * (match.start() == 0 and match[0].endswith("\n")), written)
     from pylatexenc.latex2text import LatexNodes2Text
 
+    logging.getLogger("pylatexenc").setLevel(logging.CRITICAL + 1)  # it warns on the terminal, in words of the document
     left = _MOST_PARAGRAPHS
     converter = LatexNodes2Text(math_mode="text", keep_comments=False)
 

@@ -143,7 +143,7 @@ _DATED: Final = ("published", "pubdate", "updated", "modified", "usereditedtimes
 
 def _day(value: Mapping[str, Any]) -> str | None:
     """The day on which an object was written, last if it says so."""
-    named = {re.sub(r"[^a-z]|at$", "", str(key).lower()): part for key, part in reversed(value.items())}
+    named = {re.sub(r"[^a-z]|at$", "", str(key).lower()): part for key, part in reversed([*value.items()])}
     return next((day for key in ("date", *_DATED) if (day := day_of(_moment(named.get(key))))), None)
 
 
