@@ -136,6 +136,7 @@ def test_merged_cells_comments_and_losses(read):
         (row(1, "Ada", 5) + row(2, "Bo", 6), ["Ada: 5", "Bo: 6"]),
         (row(1, "a", "b") + row(2, 1, 2) + row(4, "c", "d", "e") + row(5, 3, 4, 5), ["a: 1; b: 2", "c: 3; d: 4; e: 5"]),
         (row(1, "a", "b") + row(2, 1, 2) + row(4, "Ask Jo."), ["a: 1; b: 2", "Ask Jo."]),
+        (row(1, "a", "b") + row(2, 1, 2) + row(3, "a", "b") + row(4, 3, 4), ["a: 1; b: 2", "a: 3; b: 4"]),
         ('<row r="1048576"><c r="XFD1048576"><v>7</v></c></row>', ["7"]),
     ],
 )

@@ -83,7 +83,7 @@ def _rows(
             return
         records = chain(ahead, records)
     for number, cells in enumerate(records, 1):
-        if any(cells):
+        if any(cells) and cells != names:  # in files that were put together, the names come again
             all_names = names + [""] * (len(cells) - len(names))
             texts = cells + [""] * (len(all_names) - len(cells))
             row = [Cell(name, storable(text)) for name, text in zip(all_names, texts, strict=True)]
@@ -115,14 +115,14 @@ def _separator(head: Sequence[str]) -> str:
 
 
 def _num_above(records: Sequence[Sequence[str]], width: int) -> int:
-    """How many records stand above the table: short ones, or at most two cells at the left of wider rows."""
+    """How many records stand above the table: short ones, or one cell, or two at the left, of wider rows."""
     counts = Counter(sum(map(bool, cells)) for cells in records if any(cells))
     filled = max(counts, key=lambda texts: (counts[texts], -texts), default=0)  # of most rows; if in doubt, fewer
     if short := num_short_above(records, width, filled):
         return short
     for number, cells in enumerate(records[:_MOST_ABOVE]):
         texts = sum(map(bool, cells))
-        is_left = texts <= _MOST_LEFT and not any(cells[texts:])
+        is_left = texts == 1 or (texts <= _MOST_LEFT and not any(cells[texts:]))
         if len(cells) >= min(width, 2) and texts and not (is_left and texts < filled):
             return number
     return 0
@@ -152,8 +152,8 @@ def _most_common(numbers: Iterable[int]) -> int:
 
 
 def is_header(first: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
-    """Whether the first row holds names: none is a value, or stands again in its column."""
-    cells = [cell for cell in first if cell]
+    """Whether the first row holds names: none is a value, or stands again in its column, but where the whole row does."""
+    cells, below = [cell for cell in first if cell], [row for row in below if [*row] != [*first]]
     if any(cell.lower() in TEXT_FIELDS for cell in cells):
         return True
     if not below or any("\n" in cell or len(cell) > LONGEST_NAME for cell in cells):

@@ -88,6 +88,8 @@ class _Sheet:
                 names = {column: _name(row.get(column, "") for row in header) for column in chain(*header)}
                 del rest[: len(header)]
             for number in rest:
+                if self.rows[number] == names:  # again, as on each page
+                    continue
                 yield self._row(number, names, " > ".join(filter(None, (title, self.name, caption))), date)
 
     def _blocks(self) -> Iterator[list[int]]:
