@@ -36,7 +36,7 @@ def pptx():
         + shape("The ladder", kind="title")
         + shape("7", kind="sldNum")
         + f"<p:graphicFrame><a:tbl>{cells}</a:tbl></p:graphicFrame>"
-        + f"<p:grpSp>{shape('grouped', 'twice')}</p:grpSp>"
+        + f"<p:grpSp>{shape('grouped_x000B_twice')}</p:grpSp>"
     )
     series = (
         "<c:ser><c:tx><c:v>2023</c:v></c:tx><c:cat><c:pt><c:v>Eels</c:v></c:pt></c:cat>"

@@ -88,7 +88,8 @@ def test_lines_of_several_cells_above_the_names(read):
         ('<c s="7"><v>45414</v></c>', "2024-05-02"),
         ("<c><v>0.1</v></c>", "0.1"),
         ('<c t="b"><v>1</v></c>', "true"),
-        ('<c t="str"><f>A1</f><v>so</v></c>', "so"),
+        ('<c t="str"><f>A1</f><v>so_x0021_</v></c>', "so!"),
+        ('<c t="inlineStr"><is><t>a_x000D_\nb_xyz_</t></is></c>', "a\nb_xyz_"),
         ('<c t="s"><v>99</v></c>', "99"),
     ],
 )  # fmt: skip

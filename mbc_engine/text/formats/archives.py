@@ -30,6 +30,9 @@ _STRICT: Final = re.compile(rb"http://purl\.oclc\.org/ooxml/(\w+)/(\w+)")
 _ENCRYPTED: Final = 1
 
 
+_ESCAPED: Final = re.compile(r"_x([0-9A-Fa-f]{4})_")
+
+
 class _Bounded:
     """A file of which nobody reads much at once."""
 
@@ -132,6 +135,12 @@ def parse_xml(data: bytes) -> "etree._Element":
 
     parser = etree.XMLParser(resolve_entities=False, no_network=True, remove_comments=True, remove_pis=True)
     return etree.fromstring(data, parser)
+
+
+def unescaped(text: str) -> str:
+    """A text of Excel or PowerPoint, which write control characters, as those of line ends, as "_x000D_"."""
+    text = _ESCAPED.sub(lambda match: chr(int(match[1], 16)), text) if "_x" in text else text
+    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def local_name(element: "etree._Element") -> str:

@@ -20,7 +20,7 @@ from lxml.etree import _Element as Element
 
 from mbc_engine.text.decoding import ByteStream, storable
 from mbc_engine.text.document import MONTH_NAMES, counted, damage_is_unreadable, number_in
-from mbc_engine.text.formats.archives import Archive, open_document_properties, read_archive
+from mbc_engine.text.formats.archives import Archive, open_document_properties, read_archive, unescaped
 from mbc_engine.text.formats.delimited import is_header, num_short_above
 from mbc_engine.text.formats.rows import LONGEST_NAME, Cell, Row
 from mbc_engine.text.tables import is_form, is_value
@@ -224,7 +224,7 @@ def _text(element: Element) -> str:
             pieces.append("\n")
         elif (parent := part.getparent()) is None or not str(parent.tag).endswith("}rPh"):
             pieces.append(part.text or "")
-    return storable("".join(pieces)).strip()
+    return storable(unescaped("".join(pieces))).strip()
 
 
 def _strings(archive: Archive, name: str) -> Iterator[str]:
@@ -300,7 +300,7 @@ def _cell_text(cell: Element, strings: list[str], formats: list[str], *, is_1904
         style = cell.get("s", "")
         if kind == "n" and value:
             return _shown(float(value), formats[int(style)] if style else "", is_1904=is_1904)
-    return value
+    return unescaped(value)
 
 
 _NOT_SHOWN: Final = re.compile(r'"[^"]*"|\\.|_.|\*.|\[[^\]]*\]')

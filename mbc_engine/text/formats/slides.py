@@ -10,7 +10,7 @@ from lxml.etree import _Element as Element
 
 from mbc_engine.text.decoding import ByteStream
 from mbc_engine.text.document import Content, TextBuilder, damage_is_unreadable, tidy
-from mbc_engine.text.formats.archives import Archive, Link, local_name, read_archive
+from mbc_engine.text.formats.archives import Archive, Link, local_name, read_archive, unescaped
 from mbc_engine.text.formats.equations import MATH, equation
 from mbc_engine.text.tables import table_lines
 
@@ -159,7 +159,7 @@ def _text(paragraph: Element) -> str:
             pieces.append(equation(element))
         elif not any(above.tag == f"{MATH}oMath" for above in element.iterancestors()):
             pieces.append({"t": element.text or "", "br": "\n"}.get(element.tag[len(_A) :], " "))
-    return tidy("".join(pieces).replace("\v", "\n"))
+    return tidy(unescaped("".join(pieces)).replace("\v", "\n"))
 
 
 def _rows(table: Element) -> list[list[str]]:
