@@ -132,6 +132,16 @@ def test_points_of_a_track_are_counted(read_one):
     assert read_one("a.gpx", f"<gpx>{track}</gpx>").text == "trk.name: Day 1; trk.trkseg.points: 2"
 
 
+def test_outline(read_one):
+    inner = "<outline text='Leeks' _note='sow in May'/><outline text='Beans'><outline text='climbing'/></outline>"
+    body = f"<body><outline text='Beds' _note='south'>{inner}</outline><outline text='News' xmlUrl='x.org'/></body>"
+    head = "<head><title>Garden</title><dateModified>Wed, 01 May 2024 10:00:00 GMT</dateModified></head>"
+    document = read_one("a.opml", f"<opml>{head}{body}</opml>")
+    assert document.text == "Beds\n\nsouth\n- Leeks: sow in May\n\nBeans\n- climbing\n- News: x.org"
+    assert (document.title, document.date) == ("Garden", "2024-05-01")
+    assert sections(document) == [("Beds", "Beds"), ("Beans", "Beds > Beans"), ("- News: x.org", "")]
+
+
 def test_property_lists_and_paragraphs(read_one):
     page = "<plist><dict><key>Lamp</key><string>Sol</string><key>On</key><true/></dict></plist>"
     assert read_one("a.plist", page).text == "dict.Lamp: Sol; dict.On: true"

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from mbc_engine.text.decoding import ByteStream, decode_file, pieces, storable
-from mbc_engine.text.document import Content, Section, UnreadableFile, damage_is_unreadable
+from mbc_engine.text.document import Content, Section, TextBuilder, UnreadableFile, damage_is_unreadable, day_of
 from mbc_engine.text.formats.archives import parse_xml
 from mbc_engine.text.formats.nested import DEEPEST, read_object
 from mbc_engine.text.formats.rows import Row
@@ -77,13 +77,32 @@ def read_xml(stream: ByteStream) -> Iterator[Content | Row]:
     data = stream.read_all()
     try:
         with damage_is_unreadable():
-            value = _value(parse_xml(data), 0)
+            root = parse_xml(data)
+            value = _value(root, 0)
     except UnreadableFile:
         value = decode_file(data)
-    if isinstance(value, Mapping):
+    if isinstance(value, Mapping) and root.tag == "opml":
+        text = TextBuilder()
+        _add_outline(root, text, 0)
+        title, date = (root.findtext(f"head/{name}") or "" for name in ("title", "dateModified"))
+        yield text.content(data, day_of(date), title=title)
+    elif isinstance(value, Mapping):
         yield from read_object(value)
     else:
         yield Content(value, value.encode())
+
+
+def _add_outline(element: "etree._Element", text: TextBuilder, level: int) -> None:
+    """The items of an outline (OPML), below headings for those that have others."""
+    for child in element:
+        written, *more = (child.get(name, "") for name in ("text", "_note", "xmlUrl"))
+        if len(child):
+            text.heading(level, written)
+            text.add("\n".join(filter(None, more)))
+            _add_outline(child, text, level + 1)
+            text.heading(level, "")  # ends here
+        elif child.tag == "outline":
+            text.add(f"- {': '.join(filter(None, (written, *more)))}", "\n")
 
 
 # Of a track, which has thousands; these are counted.
