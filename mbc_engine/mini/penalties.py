@@ -205,8 +205,9 @@ def columns_of_others(question: str, text: str) -> list[tuple[int, int]]:
     for _, row in groupby(_CELL.finditer(text), lambda cell: text.rfind("\n", 0, cell.start())):
         cells = [cell for cell in row if asked.isdisjoint(stems_of(cell["value"]))]
         named = [len(asked & stems_of(in_full(cell["column"]))) for cell in cells]
-        if named and max(named) and named.count(max(named)) == 1:
-            others += (cell.span() for cell, words in zip(cells, named, strict=True) if words < max(named))
+        most = max(named, default=0)
+        if most and named.count(most) == 1:
+            others += (cell.span() for cell, words in zip(cells, named, strict=True) if words < most)
     return others
 
 
