@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, pairwise
+from itertools import chain, pairwise, takewhile
 from typing import Final
 
 
@@ -17,9 +17,10 @@ def table_lines(rows: Iterable[Sequence[str]], num_headers: int | None = None) -
     """
     table = [cells for row in rows if any(cells := [cell.strip() for cell in row])]
     width = max(map(len, table), default=0)
-    if len(table) > 1 and width > 1 and (_is_one_cell(table[0]) or len(table[0]) == 1):  # a title
-        # Below the only marked header, two columns are names and values more often than not.
-        return [table[0][0], *table_lines(table[1:], num_headers and (num_headers - 1 or (0 if width == 2 else None)))]
+    if width > 1 and (titles := list(takewhile(lambda row: _is_one_cell(row) or len(row) == 1, table))):
+        # Below the only marked headers, two columns are names and values more often than not.
+        rest = num_headers and (max(num_headers - len(titles), 0) or (0 if width == 2 else None))
+        return [*(row[0] for row in titles), *table_lines(table[len(titles) :], rest)]
     if num_headers is None and all(row[0].endswith(":") for row in table):
         return [line for row in table for line in _form_lines(row)]
     if num_headers is None and width == 2:

@@ -13,6 +13,7 @@ from mbc_engine.text.tables import table_lines
         ([["Tap", "drips.\nLeaks\nalways"], ["Door", "- A\n- B"]], 0, ["Tap: drips. Leaks always", "Door: A, B"]),
         # Below a title over all columns.
         ([["Stock"] * 3, ["Pump", "Bar", "At"], ["Idun", "5", "in\nuse"]], None, ["Stock", "Pump: Idun; Bar: 5; At: in use"]),
+        ([["a", "a"]] * 2000, None, ["a"] * 2000),
         ([["Light"] * 2, ["Built", "1868"], ["Height", "31 m"]], 1, ["Light", "Built: 1868", "Height: 31 m"]),
         ([["Name:", "Ann"], ["Born:", "1954"]], None, ["Name: Ann", "Born: 1954"]),
         ([["Name:", "Ann", "Born:", "1954"], ["At:", "a\nB", "a\nB", ""]], None, ["Name: Ann", "Born: 1954", "At: a, B"]),
