@@ -127,6 +127,18 @@ def test_open_document(read_one, body, text):
     assert (document.title, document.date) == ("The mill", "2024-05-01")
 
 
+@pytest.mark.parametrize(("kind", "body", "text"), [
+    ("text", f"<text:h>One</text:h>{COMMENT}", "One\nComment by Ilse: Says who?"),
+    ("spreadsheet", f"<table:table table:name='S'><table:table-row>{'<table:table-cell><text:p>a</text:p></table:table-cell>'}</table:table-row></table:table>", "a"),
+])  # fmt: skip
+def test_flat_open_document(read_one, kind, body, text):
+    mark = f"office:mimetype='application/vnd.oasis.opendocument.{kind}'".replace("'", '"')
+    meta = "<office:meta><dc:title>The mill</dc:title><dc:date>2024-05-01T10:00:00</dc:date></office:meta>"
+    inner = f"{meta}<office:body><office:x>{body}</office:x></office:body>"
+    document = read_one("a.fodt", f'<?xml version="1.0"?>\n<office:document {NAMES} {mark}>{inner}</office:document>')
+    assert (document.text, document.date) == (text, "2024-05-01")
+
+
 def test_open_headings_and_slides(read_one):
     heading = "<text:h text:outline-level='{}'>{}</text:h>"
     document = read_one(

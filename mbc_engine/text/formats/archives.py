@@ -120,7 +120,28 @@ class Archive:
         )
 
 
-def open_document_properties(archive: Archive) -> tuple[str, str | None]:
+class FlatDocument:
+    """A file of OpenDocument without an archive, whose parts are all in one XML."""
+
+    names: Final = frozenset(("content.xml", "meta.xml"))
+
+    def __init__(self, data: bytes) -> None:
+        self._root = parse_xml(data)
+
+    def xml(self, name: str) -> "etree._Element":
+        about = self._root.find("{*}meta") if name == "meta.xml" else None
+        return self._root if about is None else about
+
+
+def read_open_document(stream: ByteStream) -> tuple[bytes, Archive | FlatDocument]:
+    """All bytes of a stream, and the document with them."""
+    if stream.peek(2).startswith(b"PK"):
+        return read_archive(stream)
+    data = stream.read_all()
+    return data, FlatDocument(data)
+
+
+def open_document_properties(archive: Archive | FlatDocument) -> tuple[str, str | None]:
     """The title and the day of a file of OpenDocument, as `Archive.properties` are of Office's."""
     written = {}
     if "meta.xml" in archive.names:

@@ -8,7 +8,12 @@ from lxml.etree import _Element as Element
 
 from mbc_engine.text.decoding import ByteStream
 from mbc_engine.text.document import Content, TextBuilder, UnreadableFile, damage_is_unreadable, tidy
-from mbc_engine.text.formats.archives import Archive, open_document_properties, read_archive
+from mbc_engine.text.formats.archives import (
+    Archive,
+    FlatDocument,
+    open_document_properties,
+    read_open_document,
+)
 from mbc_engine.text.tables import table_lines
 
 _SPACES: Final = "urn:oasis:names:tc:opendocument:xmlns:"
@@ -35,14 +40,14 @@ _MOST_REPEATED: Final = 1000
 def read_odt(stream: ByteStream) -> Iterator[Content]:
     """The text or the presentation, dated by its properties: last modified, else created."""
     with damage_is_unreadable():
-        data, archive = read_archive(stream)
+        data, archive = read_open_document(stream)
         document = _Document(archive)
         title, date = open_document_properties(archive)
     yield document.builder.content(data, date, title=title or document.title, losses=document.losses)
 
 
 class _Document:
-    def __init__(self, archive: Archive) -> None:
+    def __init__(self, archive: Archive | FlatDocument) -> None:
         self.builder, self.losses, self.title = TextBuilder(), Counter[str](), ""
         self._numbered: dict[tuple[str, int], bool] = {}
         self._titles = {"Title"}  # styles of paragraphs

@@ -20,7 +20,13 @@ from lxml.etree import _Element as Element
 
 from mbc_engine.text.decoding import ByteStream, storable
 from mbc_engine.text.document import MONTH_NAMES, counted, damage_is_unreadable, number_in
-from mbc_engine.text.formats.archives import Archive, open_document_properties, read_archive, unescaped
+from mbc_engine.text.formats.archives import (
+    Archive,
+    open_document_properties,
+    read_archive,
+    read_open_document,
+    unescaped,
+)
 from mbc_engine.text.formats.delimited import is_header, num_short_above
 from mbc_engine.text.formats.rows import LONGEST_NAME, Cell, Row
 from mbc_engine.text.tables import is_form, is_value
@@ -343,7 +349,7 @@ _TABLE: Final = "{urn:oasis:names:tc:opendocument:xmlns:table:1.0}"
 def read_ods(stream: ByteStream) -> Iterator[Row]:
     """The rows of all sheets, hidden ones too."""
     with damage_is_unreadable():
-        _, archive = read_archive(stream)
+        _, archive = read_open_document(stream)
         root, losses = archive.xml("content.xml"), Counter[str]()
         title, date = open_document_properties(archive)
         rows: list[Row] = []
