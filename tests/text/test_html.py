@@ -45,6 +45,7 @@ from tests.text.conftest import sections
         ("<table><caption>Fees</caption><tr><th>Pier<th>Fee<tr><td rowspan=2>East<td>7<tr><td>8</table>b",
          "Fees\n\nPier: East; Fee: 7\nPier: East; Fee: 8\n\nb"),
         ("<table><tr><td>a<table><tr><th>x<th>y<tr><td>1<td>2</table><td>b</table>", "a\n\nx: 1; y: 2\n\nb"),
+        ("<ruby>漢<rp>(</rp><rt>kan</rt><rp>)</rp></ruby>字", "漢字"),
         ("<div>a</div>b<span>c</span>", "a\n\nbc"),
         ("<pre>one\n  two</pre>", "one\n  two"),
         ("a<script>if (a<b) '</p>'</script><style>p {}</style><svg><title>s</title></svg>b<nav><p>Home</nav>c", "ab\n\nc"),

@@ -26,7 +26,9 @@ _BREAKS: Final = {
     **dict.fromkeys(("td", "th"), _SPACE),
 }
 _HEADINGS: Final = {f"h{level}": level for level in range(1, 7)}
-_LEFT_OUT: Final = frozenset(("canvas", "iframe", "nav", "noscript", "object", "script", "style", "svg", "template"))
+_LEFT_OUT: Final = frozenset(
+    ("canvas", "iframe", "nav", "noscript", "object", "rp", "rt", "script", "style", "svg", "template")
+)
 # Their ends may be left out, and parsers know where they are.
 _WITHOUT_END: Final = frozenset(("dd", "dt", "li", "option", "p", "td", "th", "tr", "script", "style", "img", "input"))
 _INVISIBLE: Final = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
