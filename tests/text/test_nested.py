@@ -112,12 +112,12 @@ def test_notes_and_feeds(read):
     note = {
         "title": "Wifi",
         "userEditedTimestampUsec": 1709282345678000,
-        "n": 1709282345,
+        "candidate_id": 1709282345,
         "html": "a<br>b",
         "at": "1.5, 2 " * 99,
     }
     (wifi,) = read("a.json", json.dumps([note]))
-    assert wifi.text == "title: Wifi; userEditedTimestampUsec: 2024-03-01 08:39; n: 1709282345\n\nhtml: a\nb"
+    assert wifi.text == "title: Wifi; userEditedTimestampUsec: 2024-03-01 08:39; candidate_id: 1709282345\n\nhtml: a\nb"
     assert (wifi.date, wifi.losses) == ("2024-03-01", ("1 number list",))
 
 

@@ -310,7 +310,10 @@ def _words(value: object) -> str:
 
 
 # The names of values that are times, which may be numbers.
-_OF_TIME: Final = re.compile(r"(?i:time|date|stamp|created|modified|edited|published)|At$|_at$|^ts$")
+_OF_TIME: Final = re.compile(
+    r"(?i:(?:^|[._ -])(?:\w*time|\w*date|timestamp|created|modified|edited|published|updated)(?:_?(?:at|on|utc|m?s|usec))?$)"
+    r"|[a-z](?:Timestamp|Created|Modified|Edited|Published|Updated)(?:Ms|Usec|Utc)?$|At$|_at$|^ts$"
+)
 # Seconds since 1970, with thousandths or millionths; and ISO 8601 without marks.
 _COUNTED: Final = re.compile(r"(1\d{9})(?:\d{3}|\d{6}|\.\d+)?|(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)\d\dZ?")
 _ISO: Final = re.compile(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d)")
