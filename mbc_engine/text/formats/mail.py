@@ -30,7 +30,7 @@ _MOST_PARTED: Final = 500
 _PARTED: Final = re.compile(rb"multipart/|message/rfc822", re.IGNORECASE)
 # Lines that quotations are compared with, some 100 bytes each.
 _MOST_LINES: Final = 200_000
-# A text with less than this share of the page's words only says, say, that a program which shows pages is needed.
+# A text with a smaller share of the page's words says little more than that a program which shows pages is needed.
 _HINT_SHARE: Final = 0.5
 _FROM_LINE: Final = re.compile(rb"From \S+ .*\d\d:\d\d.* \d{4}")
 _FLOWED: Final = re.compile(r"(?<=[^\s-]) +\n(?=[^\s>])")
