@@ -110,6 +110,9 @@ DELETED_ROW = "<w:tr><w:trPr><w:del w:id='9'/></w:trPr><w:tc><w:p/></w:tc><w:tc>
         (f"<w:p>{run('not ', '<w:strike/>')}{run('so', '<w:dstrike/>')}{run('x')}</w:p>", "~~not so~~x"),
         (f"<w:p><mc:AlternateContent xmlns:mc='{CHOICE}'>{VERSIONS}</mc:AlternateContent></w:p>", "box"),
         (paragraph("Contents", styled("TOCHeading")), "Contents"),
+        ("<w:tbl>" + cells([("Name", ""), ("Role", "")], [("Ada", ""), ("Chef", "")]) + "</w:tbl>", "Name: Role\nAda: Chef"),
+        ("<w:tbl>" + cells([("Name", ""), ("Role", "")]).replace("<w:rPr>", "<w:rPr><w:b/>")
+         + cells([("Ada", ""), ("Chef", "")]) + "</w:tbl>", "Name: Ada; Role: Chef"),
         ("<w:tbl>" + DELETED_ROW + cells(
             (("City", ""), ("Year", ""), ("Trams", "<w:gridSpan w:val='2'/>")),
             (("Oslo", "<w:vMerge w:val='restart'/>"), ("1990", ""), ("5", ""), ("6", "")),

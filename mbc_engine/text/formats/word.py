@@ -220,6 +220,8 @@ class _Word:
             written.append(self._cells(row, written[-1] if written else []))
         marks = (row.find(f"{_W}trPr/{_W}tblHeader") for row in rows)
         num_headers = next((number for number, mark in enumerate(marks) if not _is_on(mark)), 0)
+        if not num_headers and _is_bold(rows[0]) and not any(map(_is_bold, rows[1:])):
+            num_headers = 1
         if caption:
             builder.begin(caption)
         builder.add_lines(table_lines(written, num_headers or None))
@@ -298,6 +300,11 @@ def _rows(container: Element, name: str) -> Iterator[Element]:
             yield child
         elif child.tag in (f"{_W}sdt", f"{_W}sdtContent", f"{_W}customXml", f"{_W}ins"):
             yield from _rows(child, name)
+
+
+def _is_bold(row: Element) -> bool:
+    runs = [run for run in row.iter(f"{_W}r") if run.find(f"{_W}t") is not None]
+    return bool(runs) and all(_is_on(run.find(f"{_W}rPr/{_W}b")) for run in runs)
 
 
 class _Numbering:
