@@ -88,11 +88,12 @@ _MARKUP: Final = re.compile(
 
 def _page_text(text: str) -> str:
     """What a browser shows of a value, if it is HTML as in notes and feeds; else the value."""
-    if not _MARKUP.search(text):
-        return text
-    from mbc_engine.text.formats.html import page_of
+    if _MARKUP.search(text):
+        from mbc_engine.text.formats.html import page_of
 
-    return page_of(text).content(b"").text
+        with suppress(UnreadableFile):
+            return page_of(text).content(b"").text
+    return text
 
 
 def _joined(path: str, key: object) -> str:
