@@ -72,7 +72,29 @@ def likeliest(question: str, read: tuple[ReadChunk, ...], confidence: AnswerConf
         return SpanAnswer(None, 0.0, read)
     known, texts = read[best].known, [each.text for each in read]
     values = features(question, texts, f"{known.context} {known.date or ''}", spans, shares, best)
-    return SpanAnswer(replace(span, passage=best), probability(values, confidence), read)
+    span = _whole(replace(span, passage=best), texts[best], asks_year="year" in question.lower())
+    return SpanAnswer(span, probability(values, confidence), read)
+
+
+# What a number is cut from: a time, an amount, a date; and groups of digits that are one number, as of a phone.
+_REST: Final = re.compile(r"(?:[.,:]\d+)+|(?<=\d{4})-\d\d(?:-\d\d)?(?!\d)")
+_FIRST_PART: Final = re.compile(r"(?<![\w.,:])(?:\d+[.,:])+\Z|(?<!\w)\d{4}-(?:\d\d-)?\Z")
+_GROUPS: Final = re.compile(r"\+?\d+(?: \d+)+")
+_LONGEST_NUMBER: Final = 30
+
+
+def _whole(span: Span, text: str, *, asks_year: bool) -> Span:
+    """The span with all of the numbers at its ends; unless that is the year which was asked for."""
+    start, end = span.start, span.end
+    if text[end - 1 : end].isdigit() and not asks_year and (rest := _REST.match(text, end)):
+        end = rest.end()
+    before = max(0, start - _LONGEST_NUMBER)
+    if text[start : start + 1].isdigit() and (first := _FIRST_PART.search(text[before:start])):
+        start = before + first.start()
+    if _GROUPS.fullmatch(text, start, end):
+        around = _GROUPS.finditer(text, text.rfind("\n", 0, start) + 1, end + _LONGEST_NUMBER)
+        start, end = next(groups.span() for groups in around if groups.end() >= end)
+    return replace(span, text=text[start:end], start=start, end=end)
 
 
 def _old_versions(question: str, read: Sequence[ReadChunk]) -> set[int]:

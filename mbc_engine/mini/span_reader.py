@@ -24,7 +24,7 @@ from mbc_engine.errors import ModelError
 from mbc_engine.lm.bert import Bert, Floats, batches, map_tensors
 from mbc_engine.mini.penalties import Penalty, penalties
 from mbc_engine.text.chunks import split_sentences
-from mbc_engine.text.dates import asks_when
+from mbc_engine.text.dates import SHORT_NAMES, asks_when
 from mbc_engine.text.language import canonical_question
 
 # How many of each passage's likeliest spans are used to estimate confidence in the best.
@@ -224,7 +224,12 @@ def _log_sum_exp(values: NDArray[np.float32]) -> float:
 _NARROW: Final = 60
 _STOPS: Final = ".!?\u2026:;,"
 _BOX: Final = re.compile(r"^[ \t]*(?:[-*+]|\d+[.)])[ \t]+(\[[ xX]\])(?=[ \t])", re.MULTILINE)
+# In the name of a column, at its start or after a number: "Mar: 7", "Mar 24: 7", "Week 1 Tue: 7".
+_SHORT_NAME: Final = re.compile(rf"(?:(?<=[;\d] )|^)({'|'.join(SHORT_NAMES)})\.?(?=(?: \d{{2,4}})?: )", re.MULTILINE)
 # The time before a line of speech, as `formats/subtitles.py` writes it, or of a log.
+_LEADER: Final = re.compile(
+    r"(?<![.\s])[ \t]*+\.(?:[ \t]?\.){3,}+[ \t]*+(?=\S)"
+)  # of dots, from an entry to what it has
 _TIME: Final = re.compile(r"^\d\d:\d\d:\d\d (?=\S)", re.MULTILINE)
 
 
@@ -235,9 +240,12 @@ def _needs_times(question: str) -> bool:
 def as_read(passage: str, *, keeps_times: bool = False) -> tuple[str, Sequence[int]]:
     """A passage without what the reader does not see, and where each of its characters, and its end, is in the passage.
 
-    An entry that ends with its line gets a semicolon, a box says whether it is ticked, and times before lines are left out.
+    An entry that ends with its line gets a semicolon, a leader of dots is a colon, a column has the whole name of a month or weekday, a
+    box says whether it is ticked, and times before lines are left out.
     """
     changes = {match.span(1): "open:" if match[1] == "[ ]" else "done:" for match in _BOX.finditer(passage)}
+    changes |= {leader.span(): ": " for leader in _LEADER.finditer(passage)}
+    changes |= {short.span(): SHORT_NAMES[short[1]] for short in _SHORT_NAME.finditer(passage)}
     if not keeps_times:
         changes |= {time.span(): "" for time in _TIME.finditer(passage)}
     width = max(map(len, passage.split("\n")))

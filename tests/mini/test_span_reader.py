@@ -177,6 +177,9 @@ def test_best_of_several_windows(by_word):
         ("* [x] Paint\n* [ ] Order [ ] it\n", "* done: Paint;* open: Order [ ] it\n"),
         # The line break is only where no more words fit.
         (f"{'So ' * 20}say\nThe people of Vik\nOne", f"{'So ' * 20}say\nThe people of Vik;One"),
+        ("Stove ....... Mira\nMap . . . . 1.5 ... x", "Stove: Mira;Map: 1.5 ... x"),
+        ("Rent; Jan: 8; Mar. 24: 9; Mar 5", "Rent; January: 8; March 24: 9; Mar 5"),
+        ("Bo; Week 1 Tue: 8; Del Mar: 9", "Bo; Week 1 Tuesday: 8; Del Mar: 9"),
         ("Talk.\n00:00:09 Right.\n00:01:02 Next", "Talk.\nRight.\nNext"),
     ],
 )

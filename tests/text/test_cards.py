@@ -13,6 +13,9 @@ item1.TEL;TYPE=WORK;TYPE=voice:+47 73 00
 item1.X-ABLabel:Desk
 ADR;TYPE="home,pref":;;Bakkegata 9;R\u00f8ros;;7374;Norway
 BDAY:19680321
+item2.X-ABRELATEDNAMES:Per
+item2.X-ABLabel:_$!<Spouse>!$_
+X-OTHER:no
 NOTE:Likes jazz\\, and
   tea\\nand cake.
 PHOTO;ENCODING=b;TYPE=JPEG:/9j/4AAQSkZJRgABAQAAAQABAAD/2wBDAAE=
@@ -39,7 +42,7 @@ BEGIN:VEVENT
 DTSTART;VALUE=DATE:20240701
 DTEND;VALUE=DATE:20240715
 SUMMARY:Holiday
-RRULE:FREQ=YEARLY;UNTIL=20301231T000000Z
+RRULE:FREQ=MONTHLY;INTERVAL=2;BYDAY=-1FR,MO;BYMONTHDAY=4;UNTIL=20301231T000000Z
 END:VEVENT
 BEGIN:VTODO
 SUMMARY:Renew the passport
@@ -54,13 +57,13 @@ END:VCALENDAR
     ("name", "data", "rows"),
     [
         ("a.vcf", CONTACTS, [
-            ("Name: Ingeborg Skog; Organisation: Skog Tannlege; Phone (work): +47 73 00; Address (home): Bakkegata 9, "
-             "7374 R\u00f8ros, Norway; Birthday: 21 March 1968\n\nNote: Likes jazz, and tea\nand cake."),
+            ("Name: Ingeborg Skog; Organisation: Skog Tannlege; Phone (work, Desk): +47 73 00; Address (home): Bakkegata 9, "
+             "7374 R\u00f8ros, Norway; Birthday: 21 March 1968; Related (Spouse): Per\n\nNote: Likes jazz, and tea\nand cake."),
             "Name: Stian L\u00f8ken; Phone (mobile): +47 455",
         ]),
         ("a.ics", CALENDAR, [
             "Event: Chimney sweep; Start: 18 June 2024, 14:30; Attendee: Ness, Odd; Organizer: kari@x.example",
-            "Event: Holiday; Start: 1 July 2024; End: 14 July 2024; Repeats: yearly until 31 December 2030, 00:00 UTC",
+            "Event: Holiday; Start: 1 July 2024; End: 14 July 2024; Repeats: every 2 months on last Friday, Monday and day 4 until 31 December 2030, 00:00 UTC",
             "Task: Renew the passport; Due: 30 August 2024, 12:00 UTC; Status: needs action",
         ]),
         ("a.ics", "Not a calendar: really", ["Not a calendar: really"]),

@@ -85,6 +85,8 @@ def cells(*rows):
 VERSIONS = f"<mc:Choice><w:r>{BOX}</w:r></mc:Choice><mc:Fallback><w:r>{BOX}</w:r></mc:Fallback>"
 FIELD_END = "<w:r><w:fldChar w:fldCharType='end'/></w:r>"
 CHECKED = "<w:ffData><w:checkBox><w:checked/></w:checkBox></w:ffData>"
+ENTRIES = "".join(f"<w:listEntry w:val='{entry}'/>" for entry in ("red", "blue"))
+CHOSEN = f"<w:ffData><w:ddList><w:result w:val='1'/>{ENTRIES}</w:ddList></w:ffData>"
 DELETED_ROW = "<w:tr><w:trPr><w:del w:id='9'/></w:trPr><w:tc><w:p/></w:tc><w:tc><w:p/></w:tc></w:tr>"
 
 
@@ -102,11 +104,15 @@ DELETED_ROW = "<w:tr><w:trPr><w:del w:id='9'/></w:trPr><w:tc><w:p/></w:tc><w:tc>
         (f"<w:p>{run('a')}<w:r><w:tab/><w:t>b</w:t><w:br/><w:t>c</w:t><w:noBreakHyphen/></w:r></w:p>", "a b\nc-"),
         (f"<w:p><w:fldSimple w:instr='PAGE'>{run('7')}</w:fldSimple>{run('x')}</w:p>", "x"),
         (f"<w:p>{field('NUMPAGES')}{run('7')}{FIELD_END}{run('x')}</w:p>", "x"),
+        (f"<w:p>{run('is ')}{field('FORMDROPDOWN', CHOSEN)}{FIELD_END}</w:p>", "is blue"),
         (f"<w:p>{field('FORMCHECKBOX', CHECKED)}{run('done')}</w:p>", "☒ done"),
         (f"<w:p>{run('a')}<w:r><w:pict>{BOX}</w:pict></w:r>{run('b')}</w:p>", "ab\n\nbox"),
         (f"<w:p>{run('not ', '<w:strike/>')}{run('so', '<w:dstrike/>')}{run('x')}</w:p>", "~~not so~~x"),
         (f"<w:p><mc:AlternateContent xmlns:mc='{CHOICE}'>{VERSIONS}</mc:AlternateContent></w:p>", "box"),
         (paragraph("Contents", styled("TOCHeading")), "Contents"),
+        ("<w:tbl>" + cells([("Name", ""), ("Role", "")], [("Ada", ""), ("Chef", "")]) + "</w:tbl>", "Name: Role\nAda: Chef"),
+        ("<w:tbl>" + cells([("Name", ""), ("Role", "")]).replace("<w:rPr>", "<w:rPr><w:b/>")
+         + cells([("Ada", ""), ("Chef", "")]) + "</w:tbl>", "Name: Ada; Role: Chef"),
         ("<w:tbl>" + DELETED_ROW + cells(
             (("City", ""), ("Year", ""), ("Trams", "<w:gridSpan w:val='2'/>")),
             (("Oslo", "<w:vMerge w:val='restart'/>"), ("1990", ""), ("5", ""), ("6", "")),
@@ -177,7 +183,7 @@ def test_headings_and_captions(read_one):
     assert sections(document) == [
         ("One", "One"),
         ("Deep", "One > Deep"),
-        ("a: c; b: d", "One > Deep > Table 1: Letters"),
+        ("a: b", "One > Deep > Table 1: Letters"),
         ("Two", "Two"),
     ]
 
@@ -212,6 +218,36 @@ def test_notes(read_one):
     with zipfile.ZipFile(file, "a") as archive:
         archive.writestr("word/notes.xml", notes)
     assert read_one("a.docx", file.getvalue()).text == "Deep water.\nFootnote: 38 metres.\n\nAfter."
+
+
+def test_charts_and_diagrams(read_one):
+    kinds = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+    links = (("c", "chart", "c.xml"), ("d", "diagramData", "d.xml"))
+    links = "".join(f'<Relationship Id="{id}" Type="{kinds}/{kind}" Target="{name}"/>' for id, kind, name in links)
+    drawing = "<w:p><w:r><w:drawing><x:{} xmlns:x='x' xmlns:r='{}' r:{}='{}'/></w:drawing></w:r></w:p>"
+    body = "".join(
+        drawing.format(*of)
+        for of in (("chart", kinds, "id", "c"), ("relIds", kinds, "dm", "d"), ("chart", kinds, "id", "?"))
+    )
+    series = "<ser><tx><v>Eels</v></tx><cat><v>2023</v></cat><val><v>62</v></val></ser>"
+    more = {
+        "word/c.xml": f"<c xmlns='c'>{series}</c>",
+        "word/d.xml": "<d xmlns:a='http://schemas.openxmlformats.org/drawingml/2006/main'><a:p><a:t>Keeper</a:t></a:p></d>",
+    }
+
+    def change(name, member):
+        return (
+            member.replace(b"</Relationships>", f"{links}</Relationships>".encode())
+            if "document.xml.rels" in name
+            else member
+        )
+
+    file = io.BytesIO(repacked(docx("a", body=body), change))
+    with zipfile.ZipFile(file, "a") as archive:
+        for name, member in more.items():
+            archive.writestr(name, member)
+    read = read_one("a.docx", file.getvalue())
+    assert (read.text, read.losses) == ("a\n\n2023; Eels: 62\n\nKeeper", ("1 chart",))
 
 
 def test_parts_of_any_name_and_strict_namespaces(read_one):

@@ -33,9 +33,21 @@ def test_message(read_one):
     [
         ("text/html", "<p>One<p>Two", "One\n\nTwo"),
         ("text/plain; charset=nonsense", "caf\u00e9", "café"),
-        ("text/plain; format=flowed", "one \ntwo\n> quoted \n", "one two\n> quoted"),
+        ("text/plain; format=flowed", "one \ntwo  \nthree\n> quoted \n", "one two three\n> quoted"),
+        ("multipart/signed; boundary=b", "--b\n\nfirst\n--b\nContent-Type: text/x; name=s.asc\n\nsign\n--b--", "first"),
+        ("multipart/related; boundary=b", "--b\n\nfirst\n--b\nContent-Type: text/css\n\np {}\n--b--", "first"),
         ("multipart/mixed; boundary=b", "--b\n\nfirst\n--b\n\nsecond\n--b--", "first\n\nsecond"),
         ("multipart/alternative; boundary=b", "--b\n\n\n--b\nContent-Type: text/html\n\n<p>page\n--b--", "page"),
+        (
+            "multipart/alternative; boundary=b",
+            "--b\n\nSee the page.\n--b\nContent-Type: text/html\n\n<p>Now with twice as many words.\n--b--",
+            "Now with twice as many words.",
+        ),
+        (
+            "multipart/alternative; boundary=b",
+            "--b\n\nJoin\n--b\nContent-Type: text/calendar\n\nBEGIN:VEVENT\nSUMMARY:Tea\nEND:VEVENT\n--b--",
+            "Join\n\nEvent: Tea",
+        ),
         ("message/rfc822", "Subject: Inner\n\nforwarded", "Subject: Inner\n\nforwarded"),
     ],
 )
@@ -84,6 +96,9 @@ def test_long_messages_of_a_mailbox_are_skipped(read, monkeypatch):
          ("WEBVTT\n\nSTYLE\n::cue {}\n\nintro\n00:01.000 --> 00:02.000 align:start\n<v Ann>Where &amp; when?</v>\n\n"
           "00:02.000 --> 00:03.000\nWhere & when?\nAt noon.\n\n00:04.000 --> 00:05.000\n<v Bo>Yes."),
          "00:01 Ann: Where & when?\n00:02 At noon.\n00:04 Bo: Yes."),
+        ("a.vtt",
+         "WEBVTT\n\n00:01.000 --> 00:02.000\nAnn Bo: We need\n\n00:02.000 --> 00:03.000\nAnn Bo: soil.\n\n00:04.000 --> 00:05.000\nCy: Why?",
+         "00:01 Ann Bo: We need soil.\n00:04 Cy: Why?"),
     ],
 )  # fmt: skip
 def test_subtitles(read_one, name, text, lines):

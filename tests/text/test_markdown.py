@@ -36,7 +36,7 @@ from tests.text.conftest import sections
         ("5*3*2, a_b_c, ~~old~~, \\*, &amp; **bold**word", "5*3*2, a_b_c, ~~old~~, *, & boldword"),
         # Tables.
         ("| Item | Bin |\n|---|---:|\n| **A** [[x\\|y]] | 1<br>2 |\n| B | |\n\nc",
-         "Item: A y (x); Bin: 1\n2\nItem: B\n\nc"),
+         "Item: A y (x); Bin: 1, 2\nItem: B\n\nc"),
         ("| Item | Bin |\n|---|---|", "Item; Bin"),
     ],
 )  # fmt: skip

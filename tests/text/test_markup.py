@@ -12,7 +12,7 @@ def test_latex(read_one):
 \begin{document}\maketitle
 \section{Wheel}\label{a}
 It costs \$5 \cite{x} at 3~$^\circ$C, $E=mc^2$ caf\'e. % comment
-100\% \textbf{bold}.
+100\% \textbf{bold}, \SI{3}{\kilo\metre\per\hour} and \qty[x]{5}{\percent}.
 \begin{itemize}\item One \item[Two] three\end{itemize}
 \begin{tabular}{ll} Name & Cost \\ \hline Boat \& oar & 5 \\ \end{tabular}
 \includegraphics[width=1cm]{x.png}
@@ -21,10 +21,15 @@ It costs \$5 \cite{x} at 3~$^\circ$C, $E=mc^2$ caf\'e. % comment
 \end{document} after""",
     )
     assert document.text == (
-        "Renate Olufsen, Hiro Tanabe\n\nWheel\n\nIt costs $5 [x] at 3 °C, E=mc^2 café. 100% bold.\n- One\n- Two: three\n\nName: Boat & oar; Cost: 5\n\nDeep\n\na_i"
+        "Renate Olufsen, Hiro Tanabe\n\nWheel\n\nIt costs $5 [x] at 3 °C, E=mc^2 café. 100% bold, 3 kilometre per hour and 5 %.\n- One\n- Two: three\n\nName: Boat & oar; Cost: 5\n\nDeep\n\na_i"
     )
     assert (document.title, document.date, document.losses) == ("The mill", "2024-05-01", ("1 picture",))
     assert sections(document) == [("Wheel", "Wheel"), ("Deep", "Wheel > Deep")]
+
+
+def test_faulty_latex_warns_of_nothing(read_one, caplog):
+    read_one("a.tex", r"a \frac")
+    assert not caplog.records
 
 
 def test_plain_text(read_one, read):
@@ -36,6 +41,10 @@ def test_plain_text(read_one, read):
         *(("1.1 Filter", "1. Care > 1.1 Filter"), ("Anode", "1. Care > Anode")),
     ]
     assert read_one("a.txt", "A TITLE\n\nText.").sections == ()
+    marked = "= The mill\nx\n== Wheel ==\na\n\nWho owns a road\n=====\nThe road\nb\n=== Deep\n\nc == d"
+    assert sections(read_one("a.adoc", marked)) == [
+        *(("= The mill", "The mill"), ("== Wheel ==", "The mill > Wheel"), ("=== Deep", "The mill > Wheel > Deep"))
+    ]
     (first, *_, last) = read("a.txt", "FIRST\n\na\n\nLAST\n\n" + "words and words.\n" * 5000)
     assert (sections(first)[-1], last.sections[0]) == (("LAST", "LAST"), (0, "LAST"))
 

@@ -41,6 +41,7 @@ def test_object_with_tables(read):
         ({"name": "Club", "messages": [{"from": "Olga", "date": "2024-03-01T10:22:33", "text": ["See ", {"type": "link", "text": "x.org"}]}]}, "name: Club\nOlga, 2024-03-01 10:22: See x.org", "2024-03-01"),
         ([{"user": "U1", "ts": "1709287353.000100", "text": "Lunch, <@U2>? <@U3>?", "user_profile": {"real_name": "Ada"}}, {"user": "U2", "ts": "1709287400.1", "text": "Yes.", "user_profile": {"display_name": "Bo"}}], "Ada, 2024-03-01 10:02: Lunch, Bo? <@U3>?\n\nBo, 2024-03-01 10:03: Yes.", "2024-03-01"),
         ([{"title": "Eggs", "create_time": 1709287353.5, "current_node": "c", "mapping": {"a": {"parent": None, "message": None}, "b": {"parent": "a", "message": {"author": {"role": "user"}, "content": {"parts": ["How", " long?"]}}}, "c": {"parent": "b", "message": {"author": {"role": "assistant"}, "content": {"parts": ["9 minutes."]}}}, "d": {"parent": "b", "message": {"author": {"role": "assistant"}, "content": {"parts": ["An answer given up."]}}}}}], "title: Eggs; date: 2024-03-01\n\nuser: How long?\n\nassistant: 9 minutes.", "2024-03-01"),
+        ({"messages": [{"sender_name": "Jo\u00c3\u00ab", "content": "Caf\u00c3\u00a9 \u00f0\u009f\u0098\u0080"}]}, "Joë: Café \U0001f600", ""),
         ({"conversations": [{"author": {"name": "Ada"}, "timestamp_ms": 1709287353000, "value": "Hi."}]}, "Ada, 2024-03-01 10:02: Hi.", "2024-03-01"),
     ],
 )  # fmt: skip
@@ -97,6 +98,55 @@ def test_xml(read):
         ("book, row 1", "id: b0; title: Rye; price.cur: EUR; price: 0"),
         ("book, row 2", "id: b1; title: Oat; price.cur: EUR; price: 1"),
     ]
+
+
+def test_notes_and_feeds(read):
+    file = "QUJD" * 19 + "\n" + "QUJD" * 40
+    items = (
+        "<item><title>Jam</title><body>&lt;p&gt;3 kg &lt;b&gt;of&lt;/b&gt; plums&lt;/p&gt;</body>"
+        f"<created>20210901T080000Z</created><data>{file}</data></item><item><title>b</title><n>4 &lt; 5</n></item>"
+    )
+    _, jam, other = read("a.enex", f'<?xml version="1.0"?><r v="1">{items}</r>')
+    assert jam.text == "title: Jam; created: 2021-09-01 08:00\n\n3 kg of plums"
+    assert (jam.date, jam.losses, other.text) == ("2021-09-01", ("1 embedded file",), "title: b; n: 4 < 5")
+    note = {
+        "title": "Wifi",
+        "userEditedTimestampUsec": 1709282345678000,
+        "candidate_id": 1709282345,
+        "html": "a<br>b",
+        "at": "1.5, 2 " * 99,
+    }
+    (wifi,) = read("a.json", json.dumps([note]))
+    assert wifi.text == "title: Wifi; userEditedTimestampUsec: 2024-03-01 08:39; candidate_id: 1709282345\n\nhtml: a\nb"
+    assert (wifi.date, wifi.losses) == ("2024-03-01", ("1 number list",))
+
+
+def test_long_lists_of_numbers(read_one):
+    row = {"path": [[1.5, n] for n in range(101)], "point": [1.5, 2], "deep": [[[[1]] * 101]]}
+    document = read_one("a.json", json.dumps(row))
+    assert (document.text, document.losses) == ("point: 1.5, 2", ("2 number lists",))
+
+
+def test_points_of_a_track_are_counted(read_one):
+    track = "<trk><name>Day 1</name><trkseg><trkpt lat='1'/><trkpt lat='2'><ele>4</ele></trkpt></trkseg></trk>"
+    assert read_one("a.gpx", f"<gpx>{track}</gpx>").text == "trk.name: Day 1; trk.trkseg.points: 2"
+
+
+def test_outline(read_one):
+    inner = "<outline text='Leeks' _note='sow in May'/><outline text='Beans'><outline text='climbing'/></outline>"
+    body = f"<body><outline text='Beds' _note='south'>{inner}</outline><outline text='News' xmlUrl='x.org'/></body>"
+    head = "<head><title>Garden</title><dateModified>Wed, 01 May 2024 10:00:00 GMT</dateModified></head>"
+    document = read_one("a.opml", f"<opml>{head}{body}</opml>")
+    assert document.text == "Beds\n\nsouth\n- Leeks: sow in May\n\nBeans\n- climbing\n- News: x.org"
+    assert (document.title, document.date) == ("Garden", "2024-05-01")
+    assert sections(document) == [("Beds", "Beds"), ("Beans", "Beds > Beans"), ("- News: x.org", "")]
+
+
+def test_property_lists_and_paragraphs(read_one):
+    page = "<plist><dict><key>Lamp</key><string>Sol</string><key>On</key><true/></dict></plist>"
+    assert read_one("a.plist", page).text == "dict.Lamp: Sol; dict.On: true"
+    page = "<book><title>Raft</title><p>It had nine logs.</p><p>It sank.</p></book>"
+    assert read_one("a.xml", page).text == "title: Raft\n\np: It had nine logs.\nIt sank."
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ def pptx():
         + shape("The ladder", kind="title")
         + shape("7", kind="sldNum")
         + f"<p:graphicFrame><a:tbl>{cells}</a:tbl></p:graphicFrame>"
-        + f"<p:grpSp>{shape('grouped', 'twice')}</p:grpSp>"
+        + f"<p:grpSp>{shape('grouped_x000B_twice')}</p:grpSp>"
     )
     series = (
         "<c:ser><c:tx><c:v>2023</c:v></c:tx><c:cat><c:pt><c:v>Eels</c:v></c:pt></c:cat>"
@@ -85,13 +85,13 @@ NOTE = (
 COMMENT = "<office:annotation><dc:creator>Ilse</dc:creator><dc:date>2024</dc:date><text:p>Says who?</text:p></office:annotation>"
 
 
-def odf(body, styles="", kind="text"):
+def odf(body, styles="", kind="text", title="The mill"):
     return zipped(
         {
             "mimetype": f"application/vnd.oasis.opendocument.{kind}",
             "styles.xml": f"<office:s {NAMES}>{styles}</office:s>",
             "content.xml": f"<office:c {NAMES}><office:body><office:x>{body}</office:x></office:body></office:c>",
-            "meta.xml": f"<m {NAMES}><dc:title>The mill</dc:title><meta:creation-date>2024-05-01T10:00:00</meta:creation-date></m>",
+            "meta.xml": f"<m {NAMES}><dc:title>{title}</dc:title><meta:creation-date>2024-05-01T10:00:00</meta:creation-date></m>",
         }
     )
 
@@ -127,6 +127,18 @@ def test_open_document(read_one, body, text):
     assert (document.title, document.date) == ("The mill", "2024-05-01")
 
 
+@pytest.mark.parametrize(("kind", "body", "text"), [
+    ("text", f"<text:h>One</text:h>{COMMENT}", "One\nComment by Ilse: Says who?"),
+    ("spreadsheet", f"<table:table table:name='S'><table:table-row>{'<table:table-cell><text:p>a</text:p></table:table-cell>'}</table:table-row></table:table>", "a"),
+])  # fmt: skip
+def test_flat_open_document(read_one, kind, body, text):
+    mark = f"office:mimetype='application/vnd.oasis.opendocument.{kind}'".replace("'", '"')
+    meta = "<office:meta><dc:title>The mill</dc:title><dc:date>2024-05-01T10:00:00</dc:date></office:meta>"
+    inner = f"{meta}<office:body><office:x>{body}</office:x></office:body>"
+    document = read_one("a.fodt", f'<?xml version="1.0"?>\n<office:document {NAMES} {mark}>{inner}</office:document>')
+    assert (document.text, document.date) == (text, "2024-05-01")
+
+
 def test_open_headings_and_slides(read_one):
     heading = "<text:h text:outline-level='{}'>{}</text:h>"
     document = read_one(
@@ -134,6 +146,9 @@ def test_open_headings_and_slides(read_one):
     )
     assert [section.context for section in document.sections] == ["One", "One > Deep"]
     assert document.losses == ("1 picture",)
+    styles = "<style:style style:name='P1' style:parent-style-name='Title'/>"
+    titled = odf("<text:p text:style-name='P1'>My mill</text:p>", styles, title="")
+    assert read_one("a.odt", titled).title == "My mill"
     frame = "<draw:frame presentation:class='{}'><draw:text-box><text:p>{}</text:p></draw:text-box></draw:frame>"
     page = (
         f"<draw:page>{frame.format('title', 'Eels')}{frame.format('outline', 'They swim.')}"

@@ -79,6 +79,12 @@ RULES = "".join(f"70 {y} m 400 {y} l S " for y in (720, 700, 660, 620)) + "".joi
           "repaired in summer, when the detour road is finished. Nobody knows the cost.\n- rails\n- paint")),
         (["Invoice 4471", "Net: 1,050.42 EUR", "Bank: Sparbank Oslo"],
          "Invoice 4471\nNet: 1,050.42 EUR\nBank: Sparbank Oslo"),
+        (table((72, 220, 340, 470), (740, 724), ("Plate:", "HRO-W 412", "Since:", "2016"), ("Make:", "Skoda", "Hue:", "red")),
+         "Plate: HRO-W 412\nSince: 2016\nMake: Skoda\nHue: red"),
+        # Above the names of the columns, and right of all of them.
+        (table((72, 300, 360, 400), (700, 660, 644, 628), ("Invoice 9", "", "", "2 May"), ("Item", "Qty", "Price", ""),
+               ("Oak table", "1", "1,450.00", ""), ("Total", "", "1,450.00", "")).replace("() Tj", ""),
+         "Invoice 9; 2 May\nItem: Oak table; Qty: 1; Price: 1,450.00\nItem: Total; Price: 1,450.00"),
         (["The staff is led by Jean-", "Paul and is a pre-", "cious thing to us."],
          "The staff is led by Jean-Paul and is a precious thing to us."),
         # Words that are placed one by one.

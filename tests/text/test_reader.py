@@ -43,7 +43,7 @@ def test_digest(read_one):
         assert (again.text, again.digest, again.size) == (plain.text, plain.digest, plain.size)
     assert read_one("a.md", "# same").digest != plain.digest
     assert read_one("c.txt", "# some").digest != plain.digest
-    assert read_one("d.html", "<p>a").digest == hashlib.sha256(b"html 3\0<p>a").hexdigest()  # the version that reads it
+    assert read_one("d.html", "<p>a").digest == hashlib.sha256(b"html 4\0<p>a").hexdigest()  # the version that reads it
 
 
 RUSSIAN = "Съешь же ещё этих мягких французских булок, да выпей чаю. Москва, столица России."

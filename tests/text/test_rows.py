@@ -185,6 +185,22 @@ def test_named_text_column(write):
     ]
 
 
+def test_names_that_come_again_and_a_title_in_the_middle(read):
+    rows = read("a.csv", ";;Stock;\n;;;\n;Item;;Bin\n;Rope;;b\n;Item;;Bin\n;Sail;;c\n")
+    assert [row.text for row in rows] == ["Stock", "Item: Rope; Bin: b", "Item: Sail; Bin: c"]
+
+
+def test_names_and_values(read_one, read):
+    assert (
+        read_one("a.csv", "Project,Orion\nHead,Kai Moe\nBudget,4100\n").text
+        == "Project: Orion\nHead: Kai Moe\nBudget: 4100"
+    )
+    assert [row.text for row in read("a.csv", "City,Trams\nOslo,4\nVik,5\nNes,6\nHof,?\n")][2:] == [
+        "City: Nes; Trams: 6",
+        "City: Hof; Trams: ?",
+    ]
+
+
 @pytest.mark.parametrize(
     ("name", "data", "columns"),
     [

@@ -9,12 +9,21 @@ from mbc_engine.text.tables import table_lines
 @pytest.mark.parametrize(
     ("rows", "num_headers", "lines"),
     [
-        ([["a", "b"], ["1", "2\n3"], ["", ""], ["", "4"]], None, ["a: 1; b: 2\n3", "b: 4"]),
+        ([["a", "b"], ["1", "2\n3"], ["", ""], ["", "4"]], None, ["a: 1; b: 2, 3", "b: 4"]),
+        ([["Tap", "drips.\nLeaks\nalways"], ["Door", "- A\n- B"]], 0, ["Tap: drips. Leaks always", "Door: A, B"]),
+        # Below a title over all columns.
+        ([["Stock"] * 3, ["Pump", "Bar", "At"], ["Idun", "5", "in\nuse"]], None, ["Stock", "Pump: Idun; Bar: 5; At: in use"]),
+        ([["a", "a"]] * 2000, None, ["a"] * 2000),
+        ([["Light"] * 2, ["Built", "1868"], ["Height", "31 m"]], 1, ["Light", "Built: 1868", "Height: 31 m"]),
         ([["Name:", "Ann"], ["Born:", "1954"]], None, ["Name: Ann", "Born: 1954"]),
+        ([["Name:", "Ann", "Born:", "1954"], ["At:", "a\nB", "a\nB", ""]], None, ["Name: Ann", "Born: 1954", "At: a, B"]),
         ([["", "Q1", "Q1"], ["", "in", "out"], ["Oslo", "1", "2"]], 2, ["Oslo; Q1 in: 1; Q1 out: 2"]),
         ([["a", "b"], ["North", "North"], ["1", "1"]], None, ["North", "a: 1; b: 1"]),
         ([["a", "b", "c"], ["x", "1", "1"]], None, ["a: x; b: 1; c: 1"]),
         ([["a", "b", "c"]], None, ["a; b; c"]),
+        ([["", "8.1.", "15.1."], ["Anna", "x", "ill"]], None, ["Anna; 8.1.: x; 15.1.: ill"]),
+        ([["Bo", "8.1.2024", "9.1.2024"], ["Cy", "8.2.2024", "9.2.2024"]], None,
+         ["Bo; 8.1.2024; 9.1.2024", "Cy; 8.2.2024; 9.2.2024"]),
         ([["one"], ["two"]], None, ["one", "two"]),
         ([], None, []),
         # Without a header, or with one of two rows.

@@ -17,16 +17,19 @@ def xlsx(sheet, after="", state="visible", more=None):
     space = 'xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"'
     book = f'<workbook {space} xmlns:r="r"><sheets><sheet name="Stock" state="{state}" r:id="a"/></sheets></workbook>'
     kind = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet.main+xml"
-    formats = ["", "yyyy-mm-dd", '#,##0.00 "EUR"', "h:mm"]
+    formats = ["", "yyyy-mm-dd", '#,##0.00 "EUR"', "h:mm", "mm:ss", "[h]:mm", "mmm yy"]
     styles = "".join(f"<numFmt numFmtId='{n}' formatCode='{code}'/>" for n, code in enumerate(formats, 200) if code)
-    own = "".join(f"<xf numFmtId='{number}'/>" for number in (0, 10, 201, 202, 203))
+    own = "".join(f"<xf numFmtId='{number}'/>" for number in (0, 10, 201, 202, 203, 204, 205, 206))
     return zipped(
         {
             "[Content_Types].xml": f'<Types><Override ContentType="{kind}"/></Types>',
             "_rels/.rels": links(("a", "officeDocument", "xl/workbook.xml")),
             "xl/workbook.xml": book,
             "xl/_rels/workbook.xml.rels": links(
-                ("a", "worksheet", "s.xml"), ("b", "styles", "styles.xml"), ("c", "sharedStrings", "strings.xml")
+                ("a", "worksheet", "s.xml"),
+                ("b", "styles", "styles.xml"),
+                ("c", "sharedStrings", "strings.xml"),
+                ("d", "person", "p.xml"),
             ),
             "xl/styles.xml": f"<styleSheet {space}>{styles}<cellXfs>{own}</cellXfs></styleSheet>",
             "xl/strings.xml": f"<sst {space}><si><t>Pump</t></si><si><r><t>Id</t></r><r><t>un</t></r></si></sst>",
@@ -79,9 +82,14 @@ def test_lines_of_several_cells_above_the_names(read):
         ('<c s="2"><v>45413</v></c>', "2024-05-01"),
         ('<c s="3"><v>1200.5</v></c>', "1200.50 EUR"),
         ('<c s="4"><v>0.604166666</v></c>', "14:30"),
+        ('<c s="5"><v>0.0021180555</v></c>', "03:03"),
+        ('<c s="6"><v>1.0625</v></c>', "25:30"),
+        ('<c s="7"><v>45413</v></c>', "May 2024"),
+        ('<c s="7"><v>45414</v></c>', "2024-05-02"),
         ("<c><v>0.1</v></c>", "0.1"),
         ('<c t="b"><v>1</v></c>', "true"),
-        ('<c t="str"><f>A1</f><v>so</v></c>', "so"),
+        ('<c t="str"><f>A1</f><v>so_x0021_</v></c>', "so!"),
+        ('<c t="inlineStr"><is><t>a_x000D_\nb_xyz_</t></is></c>', "a\nb_xyz_"),
         ('<c t="s"><v>99</v></c>', "99"),
     ],
 )  # fmt: skip
@@ -91,18 +99,28 @@ def test_values_as_shown(read, cell, shown):
 
 def test_merged_cells_comments_and_losses(read):
     sheet = row(1, "Name", "2023", "", "") + row(2, "", "Q1", "Q2", "Q3") + row(3, "Ada", 1, 2, 3) + row(4, "", 4, 5)
-    after = '<mergeCells><mergeCell ref="B1:D1"/><mergeCell ref="A3:A4"/><mergeCell ref="A1:XFD1048576"/></mergeCells>'
-    comment = '<comments xmlns="s"><commentList><comment ref="A4"><text><t>Ask Ivar.</t></text></comment></commentList></comments>'
+    merged = ("A1:A2", "B1:D1", "A3:A4", "A1:XFD1048576")
+    after = "".join(["<mergeCells>", *(f'<mergeCell ref="{area}"/>' for area in merged), "</mergeCells>"])
+    comment = '<comment ref="A4" authorId="{}"><text><t>{}</t></text></comment>'
+    comments = comment.format(0, "Ask Ivar.") + comment.format(1, "Your version of Excel can read this thread.")
+    comment = (
+        f"<comments xmlns='s'><authors><author>Bo</author><author>tc=1</author></authors><a>{comments}</a></comments>"
+    )
+    thread = "<a><threadedComment ref='A3' personId='p'><text>Is it so?</text></threadedComment></a>"
     drawing = '<d xmlns="d"><pic/><pic/><graphicFrame/></d>'
     more = {
-        "xl/_rels/s.xml.rels": links(("a", "comments", "c.xml"), ("b", "drawing", "d.xml")),
+        "xl/_rels/s.xml.rels": links(
+            ("a", "comments", "c.xml"), ("b", "drawing", "d.xml"), ("c", "threadedComment", "t.xml")
+        ),
         "xl/c.xml": comment,
+        "xl/t.xml": thread,
+        "xl/p.xml": "<a><person id='p' displayName='Ilse'/></a>",
         "xl/d.xml": drawing,
         "xl/vbaProject.bin": "",
     }
     first, second = read("a.xlsm", xlsx(sheet, after, more=more))
     assert texts([first, second]) == [
-        ("Stock, row 3", "Name: Ada; 2023 Q1: 1; 2023 Q2: 2; 2023 Q3: 3"),
+        ("Stock, row 3", "Name: Ada; 2023 Q1: 1; 2023 Q2: 2; 2023 Q3: 3\n\nComment by Ilse: Is it so?"),
         ("Stock, row 4", "Name: Ada; 2023 Q1: 4; 2023 Q2: 5\n\nComment: Ask Ivar."),
     ]
     assert first.losses == ("1 macro", "2 pictures", "1 chart")
@@ -111,9 +129,15 @@ def test_merged_cells_comments_and_losses(read):
 @pytest.mark.parametrize(
     ("rows", "found"),
     [
-        (row(1, "Name:", "Ada") + row(2, "Born:", 1980), ["Name: Ada", "Born: 1980"]),
+        (row(1, "Name:", "Ada") + row(2, "Born:", 1980), ["Name: Ada; Born: 1980"]),
+        (
+            row(1, "Pump", "Skadi") + row(2, "Bar", 3.9) + row(3, "Place", "Hall"),
+            ["Pump: Skadi; Bar: 3.9; Place: Hall"],
+        ),
         (row(1, "Ada", 5) + row(2, "Bo", 6), ["Ada: 5", "Bo: 6"]),
         (row(1, "a", "b") + row(2, 1, 2) + row(4, "c", "d", "e") + row(5, 3, 4, 5), ["a: 1; b: 2", "c: 3; d: 4; e: 5"]),
+        (row(1, "a", "b") + row(2, 1, 2) + row(4, "Ask Jo."), ["a: 1; b: 2", "Ask Jo."]),
+        (row(1, "a", "b") + row(2, 1, 2) + row(3, "a", "b") + row(4, 3, 4), ["a: 1; b: 2", "a: 3; b: 4"]),
         ('<row r="1048576"><c r="XFD1048576"><v>7</v></c></row>', ["7"]),
     ],
 )
@@ -135,8 +159,11 @@ def test_opendocument(read):
     ]
     body = "".join(f"<table:table-row>{cells}</table:table-row>" for cells in rows)
     content = f'<r {spaces}><table:table table:name="Stock">{body}</table:table></r>'
-    data = zipped({"mimetype": "application/vnd.oasis.opendocument.spreadsheet", "content.xml": content})
-    assert texts(read("a.ods", data)) == [
+    about = {"meta.xml": "<m><title>The mill</title><date>2024-05-01T10:00:00</date></m>"}
+    data = zipped({"mimetype": "application/vnd.oasis.opendocument.spreadsheet", "content.xml": content, **about})
+    found = read("a.ods", data)
+    assert {(row.date, row.sections[0].context) for row in found} == {("2024-05-01", "The mill > Stock")}
+    assert texts(found) == [
         ("Stock, row 2", "Pump: Idun; Share: 25%; 25%\n\nComment: Hot"),
         ("Stock, row 3", "Pump: Idun; Share: 30%"),
     ]

@@ -30,6 +30,9 @@ _STRICT: Final = re.compile(rb"http://purl\.oclc\.org/ooxml/(\w+)/(\w+)")
 _ENCRYPTED: Final = 1
 
 
+_ESCAPED: Final = re.compile(r"_x([0-9A-Fa-f]{4})_")
+
+
 class _Bounded:
     """A file of which nobody reads much at once."""
 
@@ -117,12 +120,48 @@ class Archive:
         )
 
 
+class FlatDocument:
+    """A file of OpenDocument without an archive, whose parts are all in one XML."""
+
+    names: Final = frozenset(("content.xml", "meta.xml"))
+
+    def __init__(self, data: bytes) -> None:
+        self._root = parse_xml(data)
+
+    def xml(self, name: str) -> "etree._Element":
+        about = self._root.find("{*}meta") if name == "meta.xml" else None
+        return self._root if about is None else about
+
+
+def read_open_document(stream: ByteStream) -> tuple[bytes, Archive | FlatDocument]:
+    """All bytes of a stream, and the document with them."""
+    if stream.peek(2).startswith(b"PK"):
+        return read_archive(stream)
+    data = stream.read_all()
+    return data, FlatDocument(data)
+
+
+def open_document_properties(archive: Archive | FlatDocument) -> tuple[str, str | None]:
+    """The title and the day of a file of OpenDocument, as `Archive.properties` are of Office's."""
+    written = {}
+    if "meta.xml" in archive.names:
+        written = {local_name(field): (field.text or "") for field in archive.xml("meta.xml").iter()}
+    title = " ".join(written.get("title", "").split())
+    return title, day_of(written.get("date")) or day_of(written.get("creation-date"))
+
+
 def parse_xml(data: bytes) -> "etree._Element":
     """The root element, without comments; entities are not expanded."""
     from lxml import etree
 
     parser = etree.XMLParser(resolve_entities=False, no_network=True, remove_comments=True, remove_pis=True)
     return etree.fromstring(data, parser)
+
+
+def unescaped(text: str) -> str:
+    """A text of Excel or PowerPoint, which write control characters, as those of line ends, as "_x000D_"."""
+    text = _ESCAPED.sub(lambda match: chr(int(match[1], 16)), text) if "_x" in text else text
+    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def local_name(element: "etree._Element") -> str:

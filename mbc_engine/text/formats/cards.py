@@ -1,5 +1,6 @@
 """Contacts (vCard, RFC 6350) and calendars (iCalendar, RFC 5545): each card, event and task is a row."""
 
+import calendar
 import quopri
 import re
 from collections.abc import Iterator
@@ -14,15 +15,18 @@ from mbc_engine.text.language import word_set
 
 _FOLDED: Final = re.compile(r"\r?\n[ \t]")
 _QUOTED: Final = re.compile(r"^[^\n:]*QUOTED-PRINTABLE[^\n]*=\r?\n(?:[^\n]*=\r?\n)*", re.MULTILINE | re.IGNORECASE)
-_PROPERTY: Final = re.compile(r"(?:[\w-]+\.)?([\w-]+)((?:;(?:[^\";:]|\"[^\"]*\")*)*):(.*)", re.DOTALL)
+_PROPERTY: Final = re.compile(r"(?:([\w-]+)\.)?([\w-]+)((?:;(?:[^\";:]|\"[^\"]*\")*)*):(.*)", re.DOTALL)
 _PARAMETER: Final = re.compile(r";([\w-]+)(?:=(\"[^\"]*\"|[^;]*))?")
 _ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
 _COMPONENTS: Final = {"VCARD": "Name", "VEVENT": "Event", "VTODO": "Task", "VJOURNAL": "Entry"}
 _NAMES: Final = {
     "ORG": "Organisation", "TITLE": "Job title", "TEL": "Phone", "ADR": "Address", "BDAY": "Birthday", "IMPP": "Chat",
-    "DTSTART": "Start", "DTEND": "End", "DUE": "Due", "COMPLETED": "Completed", "RRULE": "Repeats",
+    "X-ABRELATEDNAMES": "Related", "X-ABDATE": "Date", "X-ANNIVERSARY": "Anniversary", "DTSTART": "Start", "DTEND": "End", "DUE": "Due", "COMPLETED": "Completed", "RRULE": "Repeats",
 }  # fmt: skip
-_TYPES: Final = {"CELL": "mobile", "IPHONE": "mobile", "HOME": "home", "WORK": "work", "FAX": "fax", "MAIN": "main"}
+_TYPES: Final = {"CELL": "mobile", "IPHONE": "mobile", "HOME": "home", "WORK": "work", "FAX": "fax", "MAIN": "main",
+    **{kind.upper(): kind for kind in ("spouse", "child", "parent", "sibling", "friend", "emergency")},
+}  # fmt: skip
+_LABEL_MARKS: Final = re.compile(r"^_\$!<|>!\$_$")  # of a label that Apple translates
 # Identifiers, data and what programs need.
 _LEFT_OUT: Final = word_set(
     "BEGIN END VERSION N FN SUMMARY UID REV PRODID PHOTO LOGO SOUND KEY DTSTAMP CREATED LAST-MODIFIED SEQUENCE TRANSP "
@@ -34,6 +38,7 @@ class _Property(NamedTuple):
     name: str
     parameters: dict[str, str]
     value: str
+    group: str = ""  # of those that a label of Apple's is for
 
 
 def read_cards(stream: ByteStream) -> Iterator[Content | Row]:
@@ -59,9 +64,9 @@ def _components(text: str) -> Iterator[tuple[str, list[_Property]]]:
     for line in re.split(r"\r?\n|\r", text):
         if (match := _PROPERTY.match(line)) is None:
             continue
-        name, value = match[1].upper(), match[3]
+        name, value = match[2].upper(), match[4]
         parameters: dict[str, str] = {}
-        for key, setting in _PARAMETER.findall(match[2]):
+        for key, setting in _PARAMETER.findall(match[3]):
             parameters[key.upper()] = ",".join(filter(None, (parameters.get(key.upper()), setting.strip('"'))))
         if name == "BEGIN":
             open_ones.append((value.strip().upper(), []))
@@ -70,7 +75,7 @@ def _components(text: str) -> Iterator[tuple[str, list[_Property]]]:
             if kind in _COMPONENTS:
                 yield kind, properties
         elif open_ones:
-            open_ones[-1][1].append(_Property(name, parameters, _decoded(value, parameters)))
+            open_ones[-1][1].append(_Property(name, parameters, _decoded(value, parameters), match[1] or ""))
     yield from (component for component in reversed(open_ones) if component[0] in _COMPONENTS)
 
 
@@ -86,14 +91,22 @@ def _cells(kind: str, properties: list[_Property]) -> Iterator[Cell]:
     called = _plain(named.get("FN" if kind == "VCARD" else "SUMMARY", ""))
     if called := called or " ".join(filter(None, (first, *more, last))).strip():
         yield Cell(_COMPONENTS[kind], called)
-    for name, parameters, value in properties:
-        if name in _LEFT_OUT or name.startswith("X-") or parameters.get("ENCODING", "").upper() in ("B", "BASE64"):
+    labels = {
+        item.group: _LABEL_MARKS.sub("", item.value) for item in properties if item.group and item.name == "X-ABLABEL"
+    }
+    for name, parameters, value, group in properties:
+        if (
+            name in _LEFT_OUT
+            or (name.startswith("X-") and name not in _NAMES)
+            or parameters.get("ENCODING", "").upper() in ("B", "BASE64")
+        ):
             continue
         written = _written(name, parameters, value)
         types = {item.upper() for item in (*parameters, *parameters.get("TYPE", "").split(","))} & _TYPES.keys()
+        kinds = [*sorted(_TYPES[name] for name in types), *filter(None, [labels.get(group)])]
         label = _NAMES.get(name, name.replace("-", " ").capitalize())
         if written:
-            yield Cell(f"{label} ({', '.join(sorted(_TYPES[name] for name in types))})" if types else label, written)
+            yield Cell(f"{label} ({', '.join(kinds)})" if kinds else label, written)
 
 
 def _written(name: str, parameters: dict[str, str], value: str) -> str:
@@ -106,9 +119,7 @@ def _written(name: str, parameters: dict[str, str], value: str) -> str:
         case "ORG":
             return ", ".join(filter(None, parts))
         case "RRULE":
-            rule = dict(part.partition("=")[::2] for part in value.split(";"))
-            until = f" until {_day(rule['UNTIL'])}" if "UNTIL" in rule else ""
-            return rule.get("FREQ", "").lower() + until
+            return _rule(dict(part.partition("=")[::2] for part in value.upper().split(";")))
         case "STATUS":
             return value.lower().replace("-", " ")
         case "ATTENDEE" | "ORGANIZER":
@@ -117,7 +128,34 @@ def _written(name: str, parameters: dict[str, str], value: str) -> str:
     if name == "DTEND" and "T" not in value:  # the day after the last
         with suppress(ValueError, OverflowError):
             value = (date.fromisoformat(_iso(value)) - timedelta(days=1)).isoformat()
-    return _day(value) if name in ("DTSTART", "DTEND", "DUE", "COMPLETED", "BDAY", "ANNIVERSARY") else _plain(value)
+    return (
+        _day(value)
+        if name in ("DTSTART", "DTEND", "DUE", "COMPLETED", "BDAY", "ANNIVERSARY", "X-ANNIVERSARY", "X-ABDATE")
+        else _plain(value)
+    )
+
+
+_UNITS: Final = {"DAILY": "days", "WEEKLY": "weeks", "MONTHLY": "months", "YEARLY": "years"}
+_WEEKDAYS: Final = dict(zip(("MO", "TU", "WE", "TH", "FR", "SA", "SU"), calendar.day_name, strict=True))
+_NTH: Final = {"1": "first", "2": "second", "3": "third", "4": "fourth", "-1": "last"}
+
+
+def _rule(rule: dict[str, str]) -> str:
+    """How often an event repeats, as "weekly on Tuesday and Friday until 9 July 2024" and "every 2 months on first Monday"."""
+    often, interval = rule.get("FREQ", ""), rule.get("INTERVAL", "1")
+    days = [f"{_NTH.get(day[:-2], day[:-2])} {_WEEKDAYS.get(day[-2:], '')}".strip() for day in _listed(rule, "BYDAY")]
+    days += [f"day {day}" for day in _listed(rule, "BYMONTHDAY")]
+    parts = [
+        f"every {interval} {_UNITS[often]}" if interval != "1" and often in _UNITS else often.lower(),
+        f"on {' and '.join(filter(None, (', '.join(days[:-1]), days[-1])))}" if days else "",
+        f"until {_day(rule['UNTIL'])}" if "UNTIL" in rule else "",
+        f"{rule['COUNT']} times" if "COUNT" in rule else "",
+    ]
+    return " ".join(filter(None, parts))
+
+
+def _listed(rule: dict[str, str], name: str) -> list[str]:
+    return rule[name].split(",") if rule.get(name) else []
 
 
 _MOMENT: Final = re.compile(r"(\d{4})-?(\d\d)-?(\d\d)(?:T(\d\d):?(\d\d)(?::?\d\d)?(?:\.\d+)?(Z?))?")

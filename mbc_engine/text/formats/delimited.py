@@ -10,7 +10,7 @@ from mbc_engine.text.decoding import LINE_CHARACTERS, ByteStream, lines, storabl
 from mbc_engine.text.document import Content, UnreadableFile
 from mbc_engine.text.formats.rows import LONGEST_NAME, TEXT_FIELDS, Cell, Row
 from mbc_engine.text.language import word_set
-from mbc_engine.text.tables import holds_values, is_period, is_value, names_of_two_rows, table_lines
+from mbc_engine.text.tables import holds_values, is_form, is_period, is_value, names_of_two_rows, table_lines
 
 # The first wins a tie: the later ones are more common in prose.
 _SEPARATORS: Final = "\t|;,"
@@ -65,19 +65,25 @@ def read_csv(stream: ByteStream) -> Iterator[Content | Row]:
         columns = both
         next(records)
     names = [storable(name)[:LONGEST_NAME] for name in columns]
-    yield from _rows(names, records if columns else chain([first], records), "; ".join(title.splitlines()))
+    records = records if columns else chain([first], records)
+    yield from _rows(names, records, "; ".join(title.splitlines()), shown[above + 1 :])
 
 
-def _rows(names: list[str], records: Iterator[list[str]], context: str) -> Iterator[Content | Row]:
-    if len(names) == 2 and names[0].lower() in _KEYS and names[1].lower() in _VALUES:
+def _rows(
+    names: list[str], records: Iterator[list[str]], context: str, shown: Sequence[Sequence[str]]
+) -> Iterator[Content | Row]:
+    is_named = len(names) == 2 and names[0].lower() in _KEYS and names[1].lower() in _VALUES
+    if is_named or (
+        len(names) == 2 and is_form([names, *shown])
+    ):  # what a thing is, of which no line makes sense alone
         ahead = list(islice(records, _FEW + 1))
-        if len(ahead) <= _FEW:  # what a thing is, of which no line makes sense alone
-            text = storable("\n".join(table_lines(ahead, 0)))
+        if len(ahead) <= _FEW:
+            text = storable("\n".join(table_lines(ahead if is_named else [names, *ahead], 0)))
             yield Content(text, text.encode())
             return
         records = chain(ahead, records)
     for number, cells in enumerate(records, 1):
-        if any(cells):
+        if any(cells) and cells != names:  # in files that were put together, the names come again
             all_names = names + [""] * (len(cells) - len(names))
             texts = cells + [""] * (len(all_names) - len(cells))
             row = [Cell(name, storable(text)) for name, text in zip(all_names, texts, strict=True)]
@@ -109,14 +115,14 @@ def _separator(head: Sequence[str]) -> str:
 
 
 def _num_above(records: Sequence[Sequence[str]], width: int) -> int:
-    """How many records stand above the table: short ones, or at most two cells at the left of wider rows."""
+    """How many records stand above the table: short ones, or one cell, or two at the left, of wider rows."""
     counts = Counter(sum(map(bool, cells)) for cells in records if any(cells))
     filled = max(counts, key=lambda texts: (counts[texts], -texts), default=0)  # of most rows; if in doubt, fewer
     if short := num_short_above(records, width, filled):
         return short
     for number, cells in enumerate(records[:_MOST_ABOVE]):
         texts = sum(map(bool, cells))
-        is_left = texts <= _MOST_LEFT and not any(cells[texts:])
+        is_left = texts == 1 or (texts <= _MOST_LEFT and not any(cells[texts:]))
         if len(cells) >= min(width, 2) and texts and not (is_left and texts < filled):
             return number
     return 0
@@ -146,8 +152,8 @@ def _most_common(numbers: Iterable[int]) -> int:
 
 
 def is_header(first: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
-    """Whether the first row holds names: none is a value, or stands again in its column."""
-    cells = [cell for cell in first if cell]
+    """Whether the first row holds names: none is a value, or stands again in its column, but where the whole row does."""
+    cells, below = [cell for cell in first if cell], [row for row in below if [*row] != [*first]]
     if any(cell.lower() in TEXT_FIELDS for cell in cells):
         return True
     if not below or any("\n" in cell or len(cell) > LONGEST_NAME for cell in cells):

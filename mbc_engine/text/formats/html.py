@@ -26,7 +26,9 @@ _BREAKS: Final = {
     **dict.fromkeys(("td", "th"), _SPACE),
 }
 _HEADINGS: Final = {f"h{level}": level for level in range(1, 7)}
-_LEFT_OUT: Final = frozenset(("canvas", "iframe", "nav", "noscript", "object", "script", "style", "svg", "template"))
+_LEFT_OUT: Final = frozenset(
+    ("canvas", "iframe", "nav", "noscript", "object", "rp", "rt", "script", "style", "svg", "template")
+)
 # Their ends may be left out, and parsers know where they are.
 _WITHOUT_END: Final = frozenset(("dd", "dt", "li", "option", "p", "td", "th", "tr", "script", "style", "img", "input"))
 _INVISIBLE: Final = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
@@ -40,6 +42,10 @@ _COOKIES: Final = re.compile(
     r"(?:cookie|consent|gdpr)s?[-_ ]?(?:banner|notice|bar|pop-?up|consent|dialog|modal|overlay|law|message|wall)"
     r"|onetrust|cookiebot|usercentrics|didomi|qc-cmp",
     re.IGNORECASE,
+)
+# What a page leaves out when it is printed, such as links to edit it.
+_NOT_PRINTED: Final = re.compile(
+    r"(?:^|\s)(?:no-?print|d-print-none|hidden-print|mw-editsection)(?:\s|$)", re.IGNORECASE
 )
 _BUTTONS: Final = ("button", "hidden", "image", "password", "reset", "submit")
 _RAISED: Final = str.maketrans(
@@ -99,9 +105,20 @@ class _Flow:
         self.written: list[str] = []
         self.length = 0
         self._pending = 0
+        self._is_marked = False  # whether the text of an item has yet to follow its mark
 
     def break_off(self, gap: int) -> None:
-        self._pending = max(gap, self._pending)
+        self._pending = max(gap, self._pending) if not self._is_marked else 0
+
+    def begin_item(self, mark: str) -> None:
+        """The mark of an item, from which nothing parts its text."""
+        self.end_item()
+        self.break_off(_LINE)
+        self.write_exactly(mark)
+        self._is_marked = True
+
+    def end_item(self) -> None:
+        self._is_marked = False
 
     def write(self, text: str) -> None:
         if text[:1].isspace():
@@ -116,7 +133,7 @@ class _Flow:
             if piece:
                 self.written.append(piece)
                 self.length += len(piece)
-        self._pending = 0
+        self._pending, self._is_marked = 0, False
 
     def attach(self, text: str) -> None:
         """Write right behind what was written."""
@@ -231,6 +248,7 @@ class Page:
         self._headings: list[Heading] = []
         self._heading: int | None = None  # where it begins
         self._links: list[tuple[int, str]] = []
+        self._is_list_of_links = "<!DOCTYPE NETSCAPE-Bookmark" in markup[:200]  # as browsers export them
         self._is_chosen = self._after_term = False
 
     @cached_property
@@ -328,7 +346,7 @@ class Page:
         if tag in _LEFT_OUT:
             return tag not in self._unclosed
         named = f"{attributes.get('id', '')} {attributes.get('class', '')}"
-        is_apart = attributes.get("role") == "navigation" or bool(_COOKIES.search(named))
+        is_apart = attributes.get("role") == "navigation" or bool(_COOKIES.search(named) or _NOT_PRINTED.search(named))
         is_hidden = (
             ("hidden" in attributes and attributes["hidden"] != "until-found")
             or attributes.get("aria-hidden", "").lower() == "true"
@@ -346,11 +364,11 @@ class Page:
     def _begin_item(self, attributes: Mapping[str, str]) -> None:
         number = self._lists[-1] if self._lists else None
         if number is None:
-            self._out.write_exactly("- ")
+            self._out.begin_item("- ")
             return
         number = number_in(attributes.get("value"), number)
         self._lists[-1] = number + 1
-        self._out.write_exactly(f"{number}. ")
+        self._out.begin_item(f"{number}. ")
 
     def _begin_field(self, attributes: Mapping[str, str]) -> None:
         kind = attributes.get("type", "text").lower()
@@ -373,7 +391,7 @@ class Page:
             self._out.write(text)
             self._out.break_off(_SPACE)
 
-    def end(self, tag: str) -> None:  # noqa: C901 - a case per tag
+    def end(self, tag: str) -> None:  # noqa: C901, PLR0912 - a case per tag
         self._open[tag] -= 1
         if self._left_out:
             if self._left_out == (tag, self._open[tag]):
@@ -387,6 +405,8 @@ class Page:
             out = self._out
         elif tag in ("td", "th") and self._tables:
             self._tables[-1].end_cell()
+        elif tag == "li":
+            out.end_item()
         elif tag in ("ol", "ul", "menu") and self._lists:
             self._lists.pop()
         elif tag == "a" and self._links:
@@ -395,6 +415,8 @@ class Page:
             # The address of a person, which the text may lack.
             if kind.lower() in ("mailto", "tel") and address and address not in out.since(start):
                 out.write(f" ({address})")
+            elif self._is_list_of_links and kind in ("http", "https"):
+                out.write(f" ({link})")
         elif tag in ("dt", "del", "s", "strike"):
             self._after_term = tag == "dt"
             out.attach("~~" if tag != "dt" else ":" if out.last().isalnum() else "")
@@ -434,7 +456,7 @@ class Page:
                     out.break_off(_LINE)
             elif "\n" in text:
                 out.break_off(_LINE)
-        elif self._open["sup"] > 0 and text.strip().lstrip("+-").isdecimal() and out.last().isalnum():
+        elif self._open["sup"] > 0 and text.strip().lstrip("+-").isdecimal() and out.last().strip():
             out.write(text.translate(_RAISED))
         else:
             out.write(text)

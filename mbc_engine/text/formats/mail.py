@@ -1,7 +1,7 @@
 """Mail: messages, and mailboxes in which each message is a document; attached documents are read, too.
 
-Of a message that is written twice, as text and as a page, the text is read. In a mailbox, quoted lines that an earlier
-message holds are left out.
+Of a message that is written twice, as text and as a page, the text is read, unless it only hints at the page. In a
+mailbox, quoted lines that an earlier message holds are left out.
 """
 
 import io
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from mbc_engine.text.decoding import MOST_BYTES, ByteStream, decode, detect, storable, stream_of
 from mbc_engine.text.document import Content, Skipped, UnreadableFile, counted, damage_is_unreadable, day_of
+from mbc_engine.text.formats.cards import read_cards
 from mbc_engine.text.formats.rows import is_row_name, read_rows
 from mbc_engine.text.formats.sniff import identify_data
 
@@ -22,14 +23,17 @@ if TYPE_CHECKING:
     from oxmsg import Message
 
 _SHOWN: Final = ("From", "To", "Cc", "Date", "Subject")
+_FOR_BROWSERS: Final = ("text/css", "text/javascript", "text/x-amp-html")  # of saved pages and newsletters
 _MOST_READ: Final = 50  # attachments of a message
 _DEEPEST: Final = 20
 _MOST_PARTED: Final = 500
 _PARTED: Final = re.compile(rb"multipart/|message/rfc822", re.IGNORECASE)
 # Lines that quotations are compared with, some 100 bytes each.
 _MOST_LINES: Final = 200_000
+# A text with a smaller share of the page's words says little more than that a program which shows pages is needed.
+_HINT_SHARE: Final = 0.5
 _FROM_LINE: Final = re.compile(rb"From \S+ .*\d\d:\d\d.* \d{4}")
-_FLOWED: Final = re.compile(r"(?<=[^\s-]) \n(?=[^\s>])")
+_FLOWED: Final = re.compile(r"(?<=[^\s-]) +\n(?=[^\s>])")
 _LINE_BYTES: Final = 1 << 20
 
 
@@ -155,21 +159,37 @@ def _texts(part: EmailMessage, attached: list[EmailMessage], depth: int = 0) -> 
         for message in inner[: depth < _DEEPEST]:
             yield "\n\n".join(filter(None, (_shown(message), *_texts(message, attached, depth + 1))))
     elif kind == "multipart/alternative":
-        versions = [("\n\n".join(filter(None, _texts(one, attached, depth + 1))), one) for one in inner[:_DEEPEST]]
-        written = [text for text, _ in versions if text.strip()]
-        plain = [text for text, child in versions if text.strip() and child.get_content_type() == "text/plain"]
-        yield (plain or written or [""])[0]
+        parts = inner[:_DEEPEST]
+        yield from _one_of([(one.get_content_type(), "\n\n".join(_texts(one, attached, depth + 1))) for one in parts])
     elif inner or part.get_content_maintype() == "multipart":
-        for child in inner if depth < _DEEPEST else ():
+        shown = inner[:1] if kind == "multipart/signed" else inner  # without the signature
+        for child in shown if depth < _DEEPEST else ():
             yield from _texts(child, attached, depth + 1)
+    elif kind in _FOR_BROWSERS:
+        return
     elif part.is_attachment() or _name(part) or part.get_content_maintype() != "text":
         attached.append(part)
     else:
         yield _text(part)
 
 
+def _one_of(versions: list[tuple[str, str]]) -> Iterator[str]:
+    """Of a message that is written twice the text, unless it only hints at the page; and its invitation."""
+    written = [(kind, text) for kind, text in versions if text.strip()]
+    invitations = [text for kind, text in written if kind == "text/calendar"]
+    plain = [text for kind, text in written if kind == "text/plain"]
+    pages = [text for kind, text in written if kind == "text/html" or kind.startswith("multipart/")]
+    said, shown = ({*" ".join(texts).split()} for texts in (plain[:1], pages[-1:]))
+    is_hint = len(said & shown) < _HINT_SHARE * len(shown)
+    yield from (pages[-1:] if is_hint else plain or [text for _, text in written if text not in invitations])[:1]
+    yield from invitations
+
+
 def _text(part: EmailMessage) -> str:
     data = _data(part)
+    if part.get_content_type() == "text/calendar":
+        rows = read_rows(read_cards(stream_of(data)))
+        return "\n\n".join(row.text for row in rows if isinstance(row, Content))
     if part.get_content_type() == "text/html":
         from mbc_engine.text.formats.html import read_html
 

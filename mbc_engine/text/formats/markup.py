@@ -3,6 +3,7 @@
 The text stays as it was written, except that commands of LaTeX and roff become what they print, and Org's tables rows.
 """
 
+import logging
 import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -44,13 +45,15 @@ _NUMBERED: Final = re.compile(
     re.IGNORECASE,
 )
 _FEWEST_CAPITALS: Final = 4
+# A heading of AsciiDoc or of a wiki: "== Closure ==".
+_MARKED: Final = re.compile(r"^(?P<marks>\A=|={2,6}) (?P<text>[^\s=][^\n]{0,80}?)(?: +=+)?[ \t]*$", re.MULTILINE)
 
 
 def read_text(stream: ByteStream) -> Iterator[Content]:
-    """The text in pieces, with its headings, if there are several: lines alone that are in capitals, numbered or underlined."""
+    """The text in pieces, with its headings, if there are several: lines that are marked, or alone and in capitals, numbered or underlined."""
     above, number = list[Heading](), 0
     for content in pieces(stream):
-        headings = list(_text_headings(content.text))
+        headings = _text_headings(content.text)
         number += len(headings)
         if number > 1:
             yield replace(content, sections=sections_of([*above, *headings]))
@@ -60,15 +63,19 @@ def read_text(stream: ByteStream) -> Iterator[Content]:
             above = [outer for outer in above if outer.level < heading.level] + [heading._replace(start=0)]
 
 
-def _text_headings(text: str) -> Iterator[Heading]:
+def _text_headings(text: str) -> list[Heading]:
+    headings = [Heading(match.start(), len(match["marks"]), match["text"]) for match in _MARKED.finditer(text)]
     for match in _ALONE.finditer(text):
-        line = match["text"].rstrip()
+        line, signs = match["text"].rstrip(), match["signs"] or ""
         numbered = _NUMBERED.match(line)
         is_capital = line.isupper() and sum(map(str.isalpha, line)) >= _FEWEST_CAPITALS
-        if (numbered or is_capital or match["signs"]) and not line.endswith((".", ",", ";", "!", "?")):
-            is_below = bool(match["signs"]) and match["signs"][0] not in "=#"
+        # A much shorter line of signs parts what is above it from what is below.
+        is_heading = (numbered or is_capital or signs) and (not signs or 2 * len(signs) >= len(line))
+        if is_heading and not line.startswith("=") and not line.endswith((".", ",", ";", "!", "?")):
+            is_below = signs[:1] not in ("", "=", "#")
             level = 1 + (numbered["number"].count(".") if numbered and numbered["number"] else is_below)
-            yield Heading(match.start("text"), level, line)
+            headings.append(Heading(match.start("text"), level, line))
+    return sorted(headings)
 
 
 _ADORNMENT: Final = re.compile(r"([=\-`:.'\"~^_*+#<>!$%&(),/;?@\[\\\]{|}])\1+[ \t]*$")
@@ -126,14 +133,16 @@ def read_org(stream: ByteStream) -> Iterator[Content]:
 def _with_rows(text: str) -> str:
     lines: list[str] = []
     rows: list[list[str]] = []
+    num_headers: int | None = None
     for line in (*text.split("\n"), ""):
-        if line.lstrip().startswith("|"):
-            if not re.match(r"\s*\|-", line):
-                rows.append(line.strip().strip("|").split("|"))
-            continue
-        lines += table_lines(rows)
-        rows = []
-        lines.append(line)
+        if re.match(r"\s*\|-", line):
+            num_headers = num_headers or len(rows) or None
+        elif line.lstrip().startswith("|"):
+            rows.append(line.strip().strip("|").split("|"))
+        else:
+            lines += table_lines(rows, num_headers)
+            rows, num_headers = [], None
+            lines.append(line)
     return "\n".join(lines[:-1])
 
 
@@ -288,6 +297,19 @@ _TEX_MARKS: Final = re.compile(
 _TEX_CITED: Final = re.compile(
     r"\\(?:no)?(?:cite|ref|eqref|autoref|cref|pageref)[a-zA-Z]*\*?(?:\[[^\]\n]*\]){0,2}\{([^{}\n]*)\}"
 )
+# A number with its unit, of siunitx.
+_TEX_QUANTITY: Final = re.compile(
+    r"\\(?:(?:SI|qty)(?:\[[^\]\n]*\])?\{([^{}\n]*)\}|(?:si|unit|num)(?:\[[^\]\n]*\])?)\{([^{}\n]*)\}"
+)
+_TEX_PREFIX: Final = re.compile(r"(\\(?:nano|micro|milli|centi|deci|hecto|kilo|mega|giga))\s*\\")
+_TEX_UNITS: Final = {"percent": r"\%", "degreeCelsius": "°C", "celsius": "°C", "degree": "°"}
+
+
+def _quantity(match: re.Match[str]) -> str:
+    units = re.sub(
+        r"\\([a-zA-Z]+)\s*", lambda name: f" {_TEX_UNITS.get(name[1], name[1])}", _TEX_PREFIX.sub(r"\1", match[2])
+    )
+    return f"{match[1] or ''} {units.strip()}".strip()
 
 
 def read_tex(stream: ByteStream) -> Iterator[Content]:
@@ -297,6 +319,7 @@ def read_tex(stream: ByteStream) -> Iterator[Content]:
     source = _TEX_COMMENT.sub(lambda match: "\n" * (match.start() == 0 and match[0].endswith("\n")), written)
     from pylatexenc.latex2text import LatexNodes2Text
 
+    logging.getLogger("pylatexenc").setLevel(logging.CRITICAL + 1)  # it warns on the terminal, in words of the document
     left = _MOST_PARAGRAPHS
     converter = LatexNodes2Text(math_mode="text", keep_comments=False)
 
@@ -328,7 +351,7 @@ def read_tex(stream: ByteStream) -> Iterator[Content]:
 
 def _add_tex(source: str, builder: TextBuilder, printed: Callable[[str], str]) -> None:
     """The paragraphs, items and tables of a section."""
-    source, end = _TEX_CITED.sub(r"[\1]", source), 0
+    source, end = _TEX_QUANTITY.sub(_quantity, _TEX_CITED.sub(r"[\1]", source)), 0
     for table in _TEX_TABLE.finditer(source):
         close = source.find(f"\\end{{{table[1]}}}", table.end())
         if close < 0:

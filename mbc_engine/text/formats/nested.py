@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -9,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
 from mbc_engine.text.decoding import LINE_CHARACTERS, ByteStream, decode_file, lines, storable, stream_of
-from mbc_engine.text.document import Content, Skipped, TextBuilder, UnreadableFile, day_of
+from mbc_engine.text.document import Content, Skipped, TextBuilder, UnreadableFile, counted, day_of
 from mbc_engine.text.formats.rows import LONGEST_NAME, Cell, Row, written
 
 DEEPEST: Final = 50
@@ -20,11 +21,12 @@ class Values(NamedTuple):
 
     cells: list[Cell]
     below: list[str]
+    losses: Counter[str]
 
 
 def values_of(value: object, name: str = "", depth: int = 0) -> Values:
     """Any value. Raises UnreadableFile if it is nested too deeply."""
-    values = Values([], [])
+    values = Values([], [], Counter())
     if depth > DEEPEST:
         raise UnreadableFile("is nested too deeply")
     if isinstance(value, Mapping):
@@ -32,19 +34,66 @@ def values_of(value: object, name: str = "", depth: int = 0) -> Values:
             inner = values_of(part, _joined(name, key), depth + 1)
             values.cells.extend(inner.cells)
             values.below.extend(inner.below)
+            values.losses.update(inner.losses)
     elif not isinstance(value, list):
-        values.cells.append(Cell(name, as_text(value)))
+        _add_plain(values, name, as_text(value))
     elif chat := chat_text(value, name):
         values.below.append(chat)
+    elif len(value) > _MOST_NUMBERS and _are_numbers(value):
+        values.losses["number list"] += 1
     elif len(value) == 1:
         return values_of(value[0], name, depth + 1)
     elif any(isinstance(part, Mapping | list) for part in value):
         for part in value:
             inner = values_of(part, name, depth + 1)
             values.below.extend(filter(None, (written(inner.cells), *inner.below)))
+            values.losses.update(inner.losses)
     else:
-        values.cells.append(Cell(name, ", ".join(filter(None, map(as_text, value)))))
+        texts = [text for part in value if (text := as_text(part))]
+        are_sentences = any(text.endswith((".", "!", "?")) and " " in text for text in texts)
+        values.cells.append(Cell(name, ("\n" if are_sentences else ", ").join(texts)))
     return values
+
+
+def _add_plain(values: Values, name: str, text: str) -> None:
+    """Add a string or number, unless nobody reads it."""
+    if data := next((what for what, form in _DATA.items() if form.fullmatch(text)), ""):
+        values.losses[data] += 1
+    else:
+        values.cells.append(Cell(name, _legible(text) if _OF_TIME.search(name) else _page_text(text)))
+
+
+# Longer lists of them, or of points, are data for programs.
+_MOST_NUMBERS: Final = 100
+
+
+def _are_numbers(value: object, depth: int = 0) -> bool:
+    """Whether a value is a number, or lists of them, as the points of shapes on a map."""
+    if isinstance(value, list):
+        return depth < 5 and all(_are_numbers(part, depth + 1) for part in value)
+    return isinstance(value, int | float)
+
+
+# Texts that nobody reads: base64, on a line or on lines of equal length, and coordinates of lines.
+_DATA: Final = {
+    "embedded file": re.compile(
+        r"(?:data:[\w/+.-]+;base64,)?(?=.{200})(?:[\w+/-]{60,}\s+)*[\w+/-]+={0,2}", re.ASCII | re.DOTALL
+    ),
+    "number list": re.compile(r"[-+\d\s.,]{500,}"),
+}
+_MARKUP: Final = re.compile(
+    r"</(?:p|div|b|i|em|strong|a|ul|ol|li|span|h[1-6]|table|blockquote|pre|en-note)>|<br ?/?>", re.IGNORECASE
+)
+
+
+def _page_text(text: str) -> str:
+    """What a browser shows of a value, if it is HTML as in notes and feeds; else the value."""
+    if _MARKUP.search(text):
+        from mbc_engine.text.formats.html import page_of
+
+        with suppress(UnreadableFile):
+            return page_of(text).content(b"").text
+    return text
 
 
 def _joined(path: str, key: object) -> str:
@@ -56,7 +105,16 @@ def as_text(value: object) -> str:
     """A string, number or truth value as it is written; "" for nothing."""
     if value is None:
         return ""
-    return storable(value).strip() if isinstance(value, str) else json.dumps(value)
+    return _string(value) if isinstance(value, str) else json.dumps(value)
+
+
+def _string(value: str) -> str:
+    """A string as it was meant: Facebook and Instagram export each byte of UTF-8 as a character."""
+    text = storable(value).strip()
+    if not text.isascii():
+        with suppress(UnicodeError):
+            text = text.encode("latin-1").decode()
+    return text
 
 
 def read_jsonl(stream: ByteStream) -> Iterator[Row | Skipped]:
@@ -76,7 +134,18 @@ def read_jsonl(stream: ByteStream) -> Iterator[Row | Skipped]:
 def _row(number: int, value: object, table: str = "", context: str = "") -> Row:
     values, id = values_of(value), value.get("id") if isinstance(value, Mapping) else None
     name = storable(id) if isinstance(id, str) else ""
-    return Row(number, values.cells, "\n".join(values.below), table, context, id=name)
+    day = _day(value) if isinstance(value, Mapping) else None
+    losses = counted(values.losses)
+    return Row(number, values.cells, "\n".join(values.below), table, context, date=day, losses=losses, id=name)
+
+
+_DATED: Final = ("published", "pubdate", "updated", "modified", "usereditedtimestampusec", "created", "createtime")
+
+
+def _day(value: Mapping[str, Any]) -> str | None:
+    """The day on which an object was written, last if it says so."""
+    named = {re.sub(r"[^a-z]|at$", "", str(key).lower()): part for key, part in reversed([*value.items()])}
+    return next((day for key in ("date", *_DATED) if (day := day_of(_moment(named.get(key))))), None)
 
 
 def read_json(stream: ByteStream) -> Iterator[Content | Row | Skipped]:
@@ -121,18 +190,18 @@ def read_object(value: Mapping[str, Any]) -> Iterator[Content | Row]:
     tables: dict[str, list[object]] = {}
     rest = _without_tables(value, tables, "", 0)
     title = next((as_text(rest[key]) for key in ("title", "name") if isinstance(rest.get(key), str)), "")
-    text = TextBuilder()
+    text, losses = TextBuilder(), Counter[str]()
     plain = {key: part for key, part in rest.items() if not isinstance(part, Mapping | list)}
     for name, part in (("", plain), *((key, part) for key, part in rest.items() if key not in plain)):
         values = values_of(part, _joined("", name))
         text.heading(1, name[:LONGEST_NAME], is_shown=False)
         text.add(written(values.cells))
+        losses += values.losses
         for line in values.below:
             text.add(line, "\n")
     said = (_last_day(part) for key, part in rest.items() if isinstance(part, list) and chat_text(part, key))
-    written_on = (day_of(rest.get(key)) for key in ("date", "updated", "created"))
-    day = next((day for day in (*said, *written_on) if day), None)
-    yield text.content(text.text().encode(), day, "fields" if tables else "", title=title)
+    day = next((day for day in said if day), None) or _day(rest)
+    yield text.content(text.text().encode(), day, "fields" if tables else "", title=title, losses=losses)
     for name, rows in tables.items():
         for number, row in enumerate(rows, 1):
             yield _row(number, row, name, " > ".join(filter(None, (title, name))))
@@ -231,7 +300,7 @@ _WORDS: Final = ("text", "content", "value", "parts")
 
 def _words(value: object) -> str:
     if isinstance(value, str):
-        return storable(value).strip()
+        return _string(value)
     if isinstance(value, Mapping):
         inner = (part for key in _WORDS if not _is_object(part := value.get(key)))
         return next(filter(None, map(_words, inner)), "")
@@ -241,17 +310,29 @@ def _words(value: object) -> str:
     return ""
 
 
-_SECONDS: Final = re.compile(r"1\d{9}(?:\.\d+)?")
-_MILLISECONDS: Final = re.compile(r"1\d{12}")
+# The names of values that are times, which may be numbers.
+_OF_TIME: Final = re.compile(
+    r"(?i:(?:^|[._ -])(?:\w*time|\w*date|timestamp|created|modified|edited|published|updated)(?:_?(?:at|on|utc|m?s|usec))?$)"
+    r"|[a-z](?:Timestamp|Created|Modified|Edited|Published|Updated)(?:Ms|Usec|Utc)?$|At$|_at$|^ts$"
+)
+# Seconds since 1970, with thousandths or millionths; and ISO 8601 without marks.
+_COUNTED: Final = re.compile(r"(1\d{9})(?:\d{3}|\d{6}|\.\d+)?|(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)\d\dZ?")
 _ISO: Final = re.compile(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d)")
 
 
-def _moment(value: object) -> str:
-    """A time to the minute; what is no number of seconds, nor ISO 8601, stays as it is."""
-    text = as_text(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else ""
-    seconds = float(text) if _SECONDS.fullmatch(text) else float(text) / 1000 if _MILLISECONDS.fullmatch(text) else 0
+def _legible(text: str) -> str:
+    """A time to the minute if it is written for programs; anything else as it is."""
+    if not (match := _COUNTED.fullmatch(text)):
+        return text
+    seconds, *parts = match.groups()
     if seconds:
-        return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M")
+        return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%d %H:%M")
+    return "{}-{}-{} {}:{}".format(*parts)
+
+
+def _moment(value: object) -> str:
+    """A time to the minute; what is neither one for programs nor ISO 8601 stays as it is."""
+    text = _legible(as_text(value)) if isinstance(value, str | int | float) and not isinstance(value, bool) else ""
     return f"{match[1]} {match[2]}" if (match := _ISO.match(text)) else text
 
 

@@ -7,8 +7,13 @@ from typing import Final
 from lxml.etree import _Element as Element
 
 from mbc_engine.text.decoding import ByteStream
-from mbc_engine.text.document import Content, TextBuilder, UnreadableFile, damage_is_unreadable, day_of, tidy
-from mbc_engine.text.formats.archives import Archive, local_name, read_archive
+from mbc_engine.text.document import Content, TextBuilder, UnreadableFile, damage_is_unreadable, tidy
+from mbc_engine.text.formats.archives import (
+    Archive,
+    FlatDocument,
+    open_document_properties,
+    read_open_document,
+)
 from mbc_engine.text.tables import table_lines
 
 _SPACES: Final = "urn:oasis:names:tc:opendocument:xmlns:"
@@ -35,30 +40,27 @@ _MOST_REPEATED: Final = 1000
 def read_odt(stream: ByteStream) -> Iterator[Content]:
     """The text or the presentation, dated by its properties: last modified, else created."""
     with damage_is_unreadable():
-        data, archive = read_archive(stream)
+        data, archive = read_open_document(stream)
         document = _Document(archive)
-        title, date = _properties(archive)
-    yield document.builder.content(data, date, title=title, losses=document.losses)
-
-
-def _properties(archive: Archive) -> tuple[str, str | None]:
-    written = {}
-    if "meta.xml" in archive.names:
-        written = {local_name(field): (field.text or "") for field in archive.xml("meta.xml").iter()}
-    title = " ".join(written.get("title", "").split())
-    return title, day_of(written.get("date")) or day_of(written.get("creation-date"))
+        title, date = open_document_properties(archive)
+    yield document.builder.content(data, date, title=title or document.title, losses=document.losses)
 
 
 class _Document:
-    def __init__(self, archive: Archive) -> None:
-        self.builder, self.losses = TextBuilder(), Counter[str]()
+    def __init__(self, archive: Archive | FlatDocument) -> None:
+        self.builder, self.losses, self.title = TextBuilder(), Counter[str](), ""
         self._numbered: dict[tuple[str, int], bool] = {}
+        self._titles = {"Title"}  # styles of paragraphs
         roots = [archive.xml(name) for name in ("styles.xml", "content.xml") if name in archive.names]
         for root in roots:
             for style in root.iter(f"{_TEXT}list-style"):
                 for level in style:
                     key = style.get(f"{_STYLE}name", ""), int(level.get(f"{_TEXT}level", "1"))
                     self._numbered[key] = level.tag == f"{_TEXT}list-level-style-number"
+            of_title = (
+                style for style in root.iter(f"{_STYLE}style") if style.get(f"{_STYLE}parent-style-name") == "Title"
+            )
+            self._titles.update(style.get(f"{_STYLE}name", "") for style in of_title)
         body = roots[-1].find(f"{_OFFICE}body") if roots else None
         if body is None:
             raise UnreadableFile("is damaged: it has no body")
@@ -117,6 +119,8 @@ class _Document:
             builder.heading(int(element.get(f"{_TEXT}outline-level", "1")), text)
         else:
             builder.add(text, gap)
+        if is_body and element.get(f"{_TEXT}style-name") in self._titles:
+            self.title = self.title or " ".join(text.split())
         for kind, part in after:
             if kind:
                 self._add_note(kind, part, builder)

@@ -593,6 +593,15 @@ _YEAR: Final = re.compile(r"(?:19|20)\d\d")
 def _table(rows: list[list[str]], headers: list[list[str]]) -> Iterator[str]:
     """Rows with the names of their columns, if the first row has these, or that of a table of as many columns had."""
     width = len(rows[0])
+    if width > 2 and all(row[0].endswith(":") for row in rows):
+        yield from table_lines(rows)
+        return
+    filled, below = (sum(map(bool, row)) for row in rows[:2])
+    if filled <= below and any(text and not any(cells) for text, *cells in zip(*rows, strict=True)):
+        # It names no columns, as the number and the date of an invoice above its table.
+        yield from table_lines(rows[:1], 0)
+        yield from _table(rows[1:], headers) if len(rows) > 2 else table_lines(rows[1:], 0)
+        return
 
     def is_number(text: str) -> bool:
         return bool(_NUMBER.fullmatch(text)) and not _YEAR.fullmatch(text)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from mbc_engine.text.decoding import ByteStream, decode_file, pieces, storable
-from mbc_engine.text.document import Content, Section, UnreadableFile, damage_is_unreadable
+from mbc_engine.text.document import Content, Section, TextBuilder, UnreadableFile, damage_is_unreadable, day_of
 from mbc_engine.text.formats.archives import parse_xml
 from mbc_engine.text.formats.nested import DEEPEST, read_object
 from mbc_engine.text.formats.rows import Row
@@ -77,19 +77,45 @@ def read_xml(stream: ByteStream) -> Iterator[Content | Row]:
     data = stream.read_all()
     try:
         with damage_is_unreadable():
-            value = _value(parse_xml(data), 0)
+            root = parse_xml(data)
+            value = _value(root, 0)
     except UnreadableFile:
         value = decode_file(data)
-    if isinstance(value, Mapping):
+    if isinstance(value, Mapping) and root.tag == "opml":
+        text = TextBuilder()
+        _add_outline(root, text, 0)
+        title, date = (root.findtext(f"head/{name}") or "" for name in ("title", "dateModified"))
+        yield text.content(data, day_of(date), title=title)
+    elif isinstance(value, Mapping):
         yield from read_object(value)
     else:
         yield Content(value, value.encode())
+
+
+def _add_outline(element: "etree._Element", text: TextBuilder, level: int) -> None:
+    """The items of an outline (OPML), below headings for those that have others."""
+    for child in element:
+        written, *more = (child.get(name, "") for name in ("text", "_note", "xmlUrl"))
+        if len(child):
+            text.heading(level, written)
+            text.add("\n".join(filter(None, more)))
+            _add_outline(child, text, level + 1)
+            text.heading(level, "")  # ends here
+        elif child.tag == "outline":
+            text.add(f"- {': '.join(filter(None, (written, *more)))}", "\n")
+
+
+# Of a track, which has thousands; these are counted.
+_POINT: Final = "trkpt"
 
 
 def _value(element: "etree._Element", depth: int) -> Any:
     if depth > DEEPEST:
         raise UnreadableFile("is nested too deeply")
     children = [child for child in element if isinstance(child.tag, str)]
+    pairs = [*zip(children[::2], children[1::2], strict=False)]
+    if element.tag == "dict" and pairs and all(key.tag == "key" for key, _ in pairs):  # of a property list
+        return {storable(key.text or ""): _value(part, depth + 1) or _name(part.tag) for key, part in pairs}
     # A text beside elements is a sentence with a link in it, or the like.
     beside = "".join(text or "" for text in (element.text, *(child.tail for child in children)))
     text = "" if children and not beside.strip() else storable(" ".join("".join(element.itertext()).split()))
@@ -99,7 +125,10 @@ def _value(element: "etree._Element", depth: int) -> Any:
     if text:
         return {**values, "": text}
     lists: dict[str, list[Any]] = {}
-    for child in children:
+    points = [child for child in children if _name(child.tag) == _POINT]
+    if points:
+        values["points"] = str(len(points))
+    for child in children if not points else ():
         lists.setdefault(_name(child.tag), []).append(_value(child, depth + 1))
     values |= {name: several if len(several) > 1 else several[0] for name, several in lists.items()}
     return values or ""

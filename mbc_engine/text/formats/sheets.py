@@ -7,22 +7,29 @@ no formats (calamine), or no comments and merged cells unless the whole sheet is
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from io import BytesIO
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Final
 
 from lxml import etree
 from lxml.etree import _Element as Element
 
 from mbc_engine.text.decoding import ByteStream, storable
-from mbc_engine.text.document import counted, damage_is_unreadable, number_in
-from mbc_engine.text.formats.archives import Archive, read_archive
+from mbc_engine.text.document import MONTH_NAMES, counted, damage_is_unreadable, number_in
+from mbc_engine.text.formats.archives import (
+    Archive,
+    open_document_properties,
+    read_archive,
+    read_open_document,
+    unescaped,
+)
 from mbc_engine.text.formats.delimited import is_header, num_short_above
 from mbc_engine.text.formats.rows import LONGEST_NAME, Cell, Row
+from mbc_engine.text.tables import is_form, is_value
 
 # The row and column of a cell, from 1.
 _Place = tuple[int, int]
@@ -30,6 +37,7 @@ _Place = tuple[int, int]
 _MOST_REPEATED: Final = 1000
 # How many rows of a table tell the names of its columns.
 _HEAD_ROWS: Final = 200
+_LONGEST_FORM: Final = 40
 
 
 @dataclass
@@ -42,6 +50,10 @@ class _Sheet:
     def put(self, place: _Place, text: str) -> None:
         if text := storable(text).strip():
             self.rows.setdefault(place[0], {})[place[1]] = text
+
+    def comment(self, place: _Place, said: str) -> None:
+        self.rows.setdefault(place[0], {place[1]: ""})
+        self.comments.setdefault(place[0], []).append(storable(said))
 
     def merge(self, first: _Place, last: _Place) -> None:
         """Repeat the text of a merged area in each of its cells, unless it is a line above the whole table."""
@@ -64,7 +76,7 @@ class _Sheet:
         caption = ""
         for block in self._blocks():
             rest = list(block)
-            while rest and len(self.rows[rest[0]]) == 1 and (len(rest) > 1 or not names):
+            while rest and len(self.rows[rest[0]]) == 1:
                 number = rest.pop(0)
                 text = next(iter(self.rows[number].values()))
                 yield self._row(number, {}, title, date)
@@ -74,10 +86,16 @@ class _Sheet:
                 texts = dict.fromkeys(text for _, text in sorted(self.rows[number].items()))
                 caption = "; ".join(filter(None, (caption, *texts)))[:LONGEST_NAME]
                 yield self._row(number, {}, title, date)
-            if rest and (header := self._names(rest)) and {*header} != {*names}:
-                names = header
-                del rest[: 1 + (rest[0] in self.groups)]
+            if not names and (form := self._form(rest)):
+                context = " > ".join(filter(None, (title, self.name, caption)))
+                yield replace(self._row(rest[0], {}, context, date, rest), cells=form)
+                continue
+            if rest and (header := self._names(rest)) and {*chain(*header)} != {*names}:
+                names = {column: _name(row.get(column, "") for row in header) for column in chain(*header)}
+                del rest[: len(header)]
             for number in rest:
+                if self.rows[number] == names:  # again, as on each page
+                    continue
                 yield self._row(number, names, " > ".join(filter(None, (title, self.name, caption))), date)
 
     def _blocks(self) -> Iterator[list[int]]:
@@ -93,27 +111,45 @@ class _Sheet:
         number = num_short_above(table, len(columns), max(counts, key=counts.__getitem__, default=0))
         return 0 if self.groups.intersection(block[:number]) else number
 
-    def _names(self, block: list[int]) -> dict[int, str]:
-        """The names of columns in the first row of a block, or the first two if the first groups columns."""
-        header, *below = (self.rows[number] for number in block[:_HEAD_ROWS])
-        num_rows = 2 if block[0] in self.groups and below else 1
-        columns = sorted(header if num_rows == 1 else {**header, **below[0]})
-        first, *others = ([row.get(column, "") for column in columns] for row in (header, *below))
-        is_form = len(columns) == 2 and first[0].endswith(":")
-        if len(columns) < 2 or is_form or not is_header(first, others):
-            return {}
-        names = {}
-        for column in columns:
-            parts = dict.fromkeys(row.get(column, "") for row in (header, *below)[:num_rows])
-            names[column] = " ".join(" ".join(parts).split())[:LONGEST_NAME]
-        return names
+    def _names(self, block: list[int]) -> list[dict[int, str]]:
+        """The rows at the top of a block that name its columns: one, below those that group columns; [] if none does."""
+        rows = [self.rows[number] for number in block[:_HEAD_ROWS]]
+        ends = (not self._parts(block[at], rows[at + 1]) for at in range(len(rows) - 1))
+        num_rows = 1 + next((at for at, is_end in enumerate(ends) if is_end), len(rows) - 1)
+        columns = sorted({column for row in rows[:num_rows] for column in row})
+        first, *others = ([row.get(column, "") for column in columns] for row in (rows[0], *rows[num_rows:]))
+        return [] if len(columns) < 2 or not is_header(first, others) else rows[:num_rows]
 
-    def _row(self, number: int, names: Mapping[int, str], context: str, date: str | None) -> Row:
+    def _form(self, block: list[int]) -> list[Cell]:
+        """The names and values of a short block that is a form, about one thing; else []."""
+        rows = [[text for _, text in sorted(self.rows[number].items())] for number in block]
+        columns = {column for number in block for column in self.rows[number]}
+        if len(columns) != 2 or not 1 < len(block) <= _LONGEST_FORM or not is_form(rows):
+            return []
+        return [Cell(row[0].rstrip(":") if row[1:] else "", row[-1]) for row in rows]
+
+    def _parts(self, number: int, below: dict[int, str]) -> bool:
+        """Whether a text over several columns has others, and no value, below it."""
+        row = self.rows[number] if number in self.groups else {}
+        pairs = [(column, column + 1) for column in row if row[column] == row.get(column + 1)]
+        return not any(map(is_value, below.values())) and any(
+            len({below.get(column) for column in pair} - {None}) > 1 for pair in pairs
+        )
+
+    def _row(
+        self, number: int, names: Mapping[int, str], context: str, date: str | None, block: Sequence[int] = ()
+    ) -> Row:
+        """A row, with the comments on it, or on all of a block."""
         cells = [Cell(names.get(column, ""), text) for column, text in sorted(self.rows[number].items())]
         if not names and len(cells) == 2:  # a form
             cells = [Cell(cells[0].text.rstrip(":"), cells[1].text)]
-        below = "\n".join(self.comments.pop(number, ()))
+        below = "\n".join(chain.from_iterable(self.comments.pop(of, ()) for of in block or [number]))
         return Row(number, cells, below, self.name, context, date=date)
+
+
+def _name(parts: Iterable[str]) -> str:
+    """The name of a column from those in several rows."""
+    return " ".join(" ".join(dict.fromkeys(parts)).split())[:LONGEST_NAME]
 
 
 def read_xlsx(stream: ByteStream) -> Iterator[Row]:
@@ -138,6 +174,11 @@ def _excel_sheets(archive: Archive, losses: Counter[str]) -> Iterator[_Sheet]:
     strings = [text for name in archive.linked(book, "sharedStrings") for text in _strings(archive, name)]
     is_1904 = any(mark.get("date1904") in ("1", "true") for mark in _all(root, "workbookPr"))
     formats = [code for name in archive.linked(book, "styles") for code in _formats(archive.xml(name))]
+    people = {
+        person.get("id"): person.get("displayName", "")
+        for name in archive.linked(book, "person")
+        for person in _all(archive.xml(name), "person")
+    }
     for element in _all(root, "sheet"):
         link = links.get(next((value for key, value in element.items() if key.endswith("}id")), ""))
         if link is None or link.target not in archive.names:
@@ -148,11 +189,9 @@ def _excel_sheets(archive: Archive, losses: Counter[str]) -> Iterator[_Sheet]:
         hidden = " (hidden)" if element.get("state", "visible") != "visible" else ""
         sheet = _Sheet(storable(" ".join(element.get("name", "").split())) + hidden)
         _read_sheet(archive.read(link.target), sheet, strings, formats, losses, is_1904=is_1904)
-        for name in archive.linked(link.target, "comments"):
-            for comment in _all(archive.xml(name), "comment"):
-                if place := _place(comment.get("ref", "")):
-                    sheet.rows.setdefault(place[0], {place[1]: ""})
-                    sheet.comments.setdefault(place[0], []).append(f"Comment: {_text(comment)}")
+        for reference, said in _excel_comments(archive, link.target, people):
+            if place := _place(reference):
+                sheet.comment(place, said)
         for name in archive.linked(link.target, "drawing"):
             drawing = archive.xml(name)
             losses["picture"] += sum(1 for _ in _all(drawing, "pic"))
@@ -161,6 +200,22 @@ def _excel_sheets(archive: Archive, losses: Counter[str]) -> Iterator[_Sheet]:
                 if text := _text(shape):
                     sheet.put((max(sheet.rows, default=0) + 2, 1), text)
         yield sheet
+
+
+def _excel_comments(archive: Archive, sheet: str, people: Mapping[str | None, str]) -> Iterator[tuple[str, str]]:
+    """The cells of a sheet that have comments, and these; of one with replies, not its copy for older programs."""
+    for name in archive.linked(sheet, "threadedComment"):
+        for comment in _all(archive.xml(name), "threadedComment"):
+            author = people.get(comment.get("personId"))
+            said = comment.findtext("{*}text") or ""
+            yield comment.get("ref", ""), f"Comment by {author}: {said}" if author else f"Comment: {said}"
+    for name in archive.linked(sheet, "comments"):
+        root = archive.xml(name)
+        authors = [author.text or "" for author in _all(root, "author")]
+        for comment in _all(root, "comment"):
+            author = dict(enumerate(authors)).get(number_in(comment.get("authorId"), 0), "")
+            if not author.startswith("tc="):
+                yield comment.get("ref", ""), f"Comment: {_text(comment)}"
 
 
 def _all(root: Element, name: str) -> Iterator[Element]:
@@ -175,7 +230,7 @@ def _text(element: Element) -> str:
             pieces.append("\n")
         elif (parent := part.getparent()) is None or not str(parent.tag).endswith("}rPh"):
             pieces.append(part.text or "")
-    return storable("".join(pieces)).strip()
+    return storable(unescaped("".join(pieces))).strip()
 
 
 def _strings(archive: Archive, name: str) -> Iterator[str]:
@@ -188,8 +243,8 @@ def _strings(archive: Archive, name: str) -> Iterator[str]:
 
 _BUILT_IN: Final = {
     1: "0", 2: "0.00", 3: "#,##0", 4: "#,##0.00", 9: "0%", 10: "0.00%", 37: "#,##0", 38: "#,##0", 39: "#,##0.00",
-    40: "#,##0.00", 44: "#,##0.00", **dict.fromkeys((14, 15, 16, 17, *range(27, 37), *range(50, 59)), "yyyy-mm-dd"),
-    **dict.fromkeys((18, 19, 20, 21, 45, 46, 47), "hh:mm"), 22: "yyyy-mm-dd hh:mm",
+    40: "#,##0.00", 44: "#,##0.00", **dict.fromkeys((14, 15, 16, *range(27, 37), *range(50, 59)), "yyyy-mm-dd"),
+    **dict.fromkeys((18, 19, 20, 21), "hh:mm:ss"), 22: "yyyy-mm-dd hh:mm", 17: "mmm-yy", 45: "mm:ss", 46: "[h]:mm:ss", 47: "mm:ss",
 }  # fmt: skip
 
 
@@ -251,10 +306,11 @@ def _cell_text(cell: Element, strings: list[str], formats: list[str], *, is_1904
         style = cell.get("s", "")
         if kind == "n" and value:
             return _shown(float(value), formats[int(style)] if style else "", is_1904=is_1904)
-    return value
+    return unescaped(value)
 
 
 _NOT_SHOWN: Final = re.compile(r'"[^"]*"|\\.|_.|\*.|\[[^\]]*\]')
+_HOURS: Final = re.compile(r"\[h+\]", re.IGNORECASE)
 _DECIMALS: Final = re.compile(r"0\.(0+)")
 _CURRENCY: Final = re.compile(r'[€$£¥]|"([^"\d]{1,6})"|\[\$([^\]\d-]{1,5})')
 
@@ -267,9 +323,15 @@ def _shown(number: float, code: str, *, is_1904: bool) -> str:
         moment = datetime(1904, 1, 1) if is_1904 else datetime(1899, 12, 30)  # noqa: DTZ001 - no zone is stored
         moment += timedelta(seconds=round(number * 86400))
         has_day, has_time = re.search(r"[yd]|mmm", plain), "h" in plain or "s" in plain
+        if has_day and not has_time and "d" not in plain and moment.day == 1:  # a month, or a year
+            month = MONTH_NAMES[moment.month - 1] if "m" in plain else ""
+            return f"{month} {moment.year if 'y' in plain else ''}".strip()
         if has_day:
             return moment.strftime("%Y-%m-%d %H:%M" if has_time else "%Y-%m-%d")
-        return moment.strftime("%H:%M") if 0 <= number < 1 else f"{int(number * 24)}:{moment:%M}"
+        seconds = f":{moment:%S}" if "s" in plain and ("h" not in plain or moment.second) else ""
+        if "h" not in plain and not _HOURS.search(code):
+            return f"{round(number * 86400) // 60:02}{seconds}"
+        return f"{moment:%H:%M}{seconds}" if 0 <= number < 1 else f"{int(number * 24)}:{moment:%M}{seconds}"
     decimals = len(match[1]) if (match := _DECIMALS.search(plain)) else None
     if "%" in plain:
         return f"{number * 100:.{decimals or 0}f}%"
@@ -287,14 +349,15 @@ _TABLE: Final = "{urn:oasis:names:tc:opendocument:xmlns:table:1.0}"
 def read_ods(stream: ByteStream) -> Iterator[Row]:
     """The rows of all sheets, hidden ones too."""
     with damage_is_unreadable():
-        _, archive = read_archive(stream)
+        _, archive = read_open_document(stream)
         root, losses = archive.xml("content.xml"), Counter[str]()
+        title, date = open_document_properties(archive)
         rows: list[Row] = []
         for table in _all(root, "table"):
             if str(table.tag).startswith(_TABLE):
                 losses["picture"] += sum(1 for _ in _all(table, "image"))
                 losses["chart"] += sum(1 for _ in _all(table, "object"))
-                rows += _ods_sheet(table).table_rows("", None)
+                rows += _ods_sheet(table).table_rows(title, date)
     yield from _with_losses(rows, losses)
 
 
@@ -315,8 +378,7 @@ def _ods_sheet(table: Element) -> _Sheet:
                 merged.append((first, (number + spans[0], column + spans[1])))
             for comment in cell.iterchildren("{*}annotation"):
                 said = "\n".join("".join(line.itertext()) for line in _all(comment, "p")).strip()
-                sheet.rows.setdefault(number + 1, {column + 1: ""})
-                sheet.comments.setdefault(number + 1, []).append(f"Comment: {storable(said)}")
+                sheet.comment((number + 1, column + 1), f"Comment: {said}")
             column += times
         number += repeated
     for first, last in merged:

@@ -10,7 +10,7 @@ from lxml.etree import _Element as Element
 
 from mbc_engine.text.decoding import ByteStream
 from mbc_engine.text.document import Content, TextBuilder, damage_is_unreadable, tidy
-from mbc_engine.text.formats.archives import Archive, local_name, read_archive
+from mbc_engine.text.formats.archives import Archive, Link, local_name, read_archive, unescaped
 from mbc_engine.text.formats.equations import MATH, equation
 from mbc_engine.text.tables import table_lines
 
@@ -68,9 +68,8 @@ class _Presentation:
         for link in self._archive.links(slide).values():
             if link.target not in self._archive.names:
                 continue
-            if link.kind in ("diagramData", "chart"):
-                root = self._archive.xml(link.target)
-                self.builder.add_lines(chart_lines(root) if link.kind == "chart" else _paragraphs(root))
+            if lines := linked_lines(self._archive, link):
+                self.builder.add_lines(lines)
             elif link.kind in ("image", "video", "audio", "media"):
                 self.losses["picture" if link.kind == "image" else "recording"] += 1
             elif link.kind in ("oleObject", "package"):
@@ -97,7 +96,15 @@ class _Presentation:
             self.builder.add_note("Comment", author, " ".join(texts))
 
 
-def chart_lines(root: Element) -> list[str]:
+def linked_lines(archive: Archive, link: Link | None) -> list[str]:
+    """The lines of the chart or the diagram that a part of a document refers to, if it is one."""
+    if link is None or link.target not in archive.names or link.kind not in ("diagramData", "chart"):
+        return []
+    root = archive.xml(link.target)
+    return _chart_lines(root) if link.kind == "chart" else _paragraphs(root)
+
+
+def _chart_lines(root: Element) -> list[str]:
     """The title of a chart, and a line per category with its values."""
     space = f"{{{root.nsmap.get(root.prefix, '')}}}"
     title = root.find(f"{space}chart/{space}title")
@@ -152,7 +159,7 @@ def _text(paragraph: Element) -> str:
             pieces.append(equation(element))
         elif not any(above.tag == f"{MATH}oMath" for above in element.iterancestors()):
             pieces.append({"t": element.text or "", "br": "\n"}.get(element.tag[len(_A) :], " "))
-    return tidy("".join(pieces).replace("\v", "\n"))
+    return tidy(unescaped("".join(pieces)).replace("\v", "\n"))
 
 
 def _rows(table: Element) -> list[list[str]]:

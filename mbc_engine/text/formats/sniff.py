@@ -69,6 +69,8 @@ _MAIL_HEADERS: Final = frozenset(
 _OPENINGS: Final = (
     (_HTML, ".html"),
     (_MBOX, ".mbox"),
+    (re.compile(r"\s*<\?xml\b[^>]*>\s*<office:document\s[^>]*opendocument\.(?:text|presentation)\""), ".odt"),
+    (re.compile(r"\s*<\?xml\b[^>]*>\s*<office:document\s[^>]*opendocument\.spreadsheet\""), ".ods"),
     (re.compile(r"\s*<\?xml\b"), ".xml"),
     (re.compile("WEBVTT"), ".vtt"),
     (re.compile("#!"), ".sh"),

@@ -10,6 +10,8 @@ from mbc_engine.text.document import Content
 
 _TIME: Final = re.compile(r"((?:\d+:)?\d{1,2}:\d{2})[.,]\d{1,3}[ \t]*-->")
 _SPEAKER: Final = re.compile(r"<v(?:\.[^ >]*)?[ \t]+([^>]{1,100})>")
+# As video calls write it in front of all that somebody says.
+_NAME: Final = re.compile(r"\A([A-Z][\w.'-]*(?: [A-Z(][\w.')-]*){0,3}): (?=\S)")
 _TAG: Final = re.compile(r"</?[a-zA-Z\d.:][^<>]{0,200}>|\{\\[^{}]{0,100}\}")
 _END: Final = re.compile(r"[.!?…。！？][\"'”’)\]♪]*$")  # noqa: RUF001
 # Passages of speech without full stops are cut anyway.
@@ -43,8 +45,9 @@ def _cues(text: str) -> Iterator[tuple[str, str, str]]:
             continue
         time = _TIME.match(lines[start].strip())
         written = "\n".join(lines[start + 1 :])
-        named = _SPEAKER.search(written)
-        now = [" ".join(html.unescape(_TAG.sub("", line)).split()) for line in written.split("\n")]
+        named = _SPEAKER.search(written) or _NAME.match(written)
+        spoken = _NAME.sub("", written).split("\n")
+        now = [" ".join(html.unescape(_TAG.sub("", line)).split()) for line in spoken]
         new = [line for line in now if line and line not in shown]
         shown = now
         if time and new:

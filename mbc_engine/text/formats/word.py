@@ -16,6 +16,7 @@ from mbc_engine.text.decoding import ByteStream
 from mbc_engine.text.document import Content, TextBuilder, UnreadableFile, damage_is_unreadable, number_in, tidy
 from mbc_engine.text.formats.archives import Archive, local_name, read_archive
 from mbc_engine.text.formats.equations import MATH, equation
+from mbc_engine.text.formats.slides import linked_lines
 from mbc_engine.text.tables import table_lines
 
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
@@ -58,6 +59,7 @@ class _Paragraph:
 
     # Notes, comments and boxes: what each is, "" for a box, and its author.
     after: list[tuple[str, str, Element]] = field(default_factory=list)
+    shown: list[str] = field(default_factory=list)  # the lines of charts and diagrams
     fields: list[str] = field(default_factory=list)  # the codes of the fields around, the innermost last
 
 
@@ -65,6 +67,7 @@ class _Word:
     def __init__(self, archive: Archive, main: str) -> None:
         self.builder, self.title = TextBuilder(), ""
         self.losses: Counter[str] = Counter()
+        self._archive, self._links = archive, archive.links(main)
         self._carried = ""  # the text of a paragraph whose end was deleted
         self._caption = ""
         self._in_list = False
@@ -133,6 +136,7 @@ class _Word:
         if style.name == "title":
             self.title = self.title or text
         self._caption = text if style.name == "caption" else ""
+        builder.add_lines(met.shown, gap)
         for kind, author, part in met.after:
             if kind:
                 builder.add_note(kind, author, self._within(part))
@@ -166,7 +170,7 @@ class _Word:
                     yield equation(child)
                 case _ if name not in _LEFT_OUT and not (name == "r" and self._is_hidden(child)):
                     if name in ("drawing", "pict", "object"):
-                        yield self._drawing(child)
+                        yield self._drawing(child, met)
                     yield from self._texts(child, met)
 
     def _is_hidden(self, run: Element) -> bool:
@@ -183,8 +187,8 @@ class _Word:
         if note is not None:
             met.after.append((kind.capitalize(), note.get(f"{_W}author", ""), note))
 
-    def _drawing(self, drawing: Element) -> str:
-        """Count what a drawing shows; its description, if somebody wrote one."""
+    def _drawing(self, drawing: Element, met: _Paragraph) -> str:
+        """Count what a drawing shows, or read it; its description, if somebody wrote one."""
         described = ""
         for element in drawing.iter():
             name = local_name(element)
@@ -192,8 +196,13 @@ class _Word:
                 break
             if name in ("blip", "imagedata"):
                 self.losses["picture"] += 1
-            elif name in ("chart", "OLEObject"):
-                self.losses["chart" if name == "chart" else "embedded file"] += 1
+            elif name == "OLEObject":
+                self.losses["embedded file"] += 1
+            elif name in ("chart", "relIds"):
+                link = self._links.get(element.get(f"{_R}id") or element.get(f"{_R}dm") or "")
+                lines = linked_lines(self._archive, link)
+                self.losses["chart" if name == "chart" else "diagram"] += not lines
+                met.shown += lines
             elif name == "docPr":
                 described = element.get("descr") or ""
         return f" [{' '.join(described.split())}] " if described.strip() else ""
@@ -211,6 +220,8 @@ class _Word:
             written.append(self._cells(row, written[-1] if written else []))
         marks = (row.find(f"{_W}trPr/{_W}tblHeader") for row in rows)
         num_headers = next((number for number, mark in enumerate(marks) if not _is_on(mark)), 0)
+        if not num_headers and _is_bold(rows[0]) and not any(map(_is_bold, rows[1:])):
+            num_headers = 1
         if caption:
             builder.begin(caption)
         builder.add_lines(table_lines(written, num_headers or None))
@@ -250,13 +261,17 @@ def _text(element: Element, met: _Paragraph) -> str:
 
 
 def _field(mark: Element, met: _Paragraph) -> str:
-    """Note that a field begins or ends; a box to be ticked is a sign."""
+    """Note that a field begins or ends; a box to be ticked is a sign, and a list the entry that was chosen."""
     kind = mark.get(f"{_W}fldCharType")
     if kind == "end" and met.fields:
         met.fields.pop()
     if kind != "begin":
         return ""
     met.fields.append("")
+    chosen = mark.find(f"{_W}ffData/{_W}ddList")
+    if chosen is not None:
+        entries = [entry.get(f"{_W}val", "") for entry in chosen.findall(f"{_W}listEntry")]
+        return "".join(entries[number_in(_value(chosen, "result") or _value(chosen, "default"), 0) :][:1])
     box = mark.find(f"{_W}ffData/{_W}checkBox")
     if box is None:
         return ""
@@ -285,6 +300,11 @@ def _rows(container: Element, name: str) -> Iterator[Element]:
             yield child
         elif child.tag in (f"{_W}sdt", f"{_W}sdtContent", f"{_W}customXml", f"{_W}ins"):
             yield from _rows(child, name)
+
+
+def _is_bold(row: Element) -> bool:
+    runs = [run for run in row.iter(f"{_W}r") if run.find(f"{_W}t") is not None]
+    return bool(runs) and all(_is_on(run.find(f"{_W}rPr/{_W}b")) for run in runs)
 
 
 class _Numbering:
