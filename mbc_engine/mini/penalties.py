@@ -7,7 +7,7 @@ a name that the text denies, a column's name. Each rule takes from the score of 
 
 import re
 from collections.abc import Iterator
-from itertools import groupby, pairwise
+from itertools import pairwise
 from typing import Final, Literal, NamedTuple
 
 from mbc_engine.bank.words import stems_of
@@ -15,7 +15,6 @@ from mbc_engine.mini.words import NEGATION, POSSESSIVE, missing
 from mbc_engine.sources import Known, content_stems, sentence_around
 from mbc_engine.text.dates import (
     asks_when,
-    in_full,
     is_of_another_time,
     months_in,
     names_a_time,
@@ -31,8 +30,6 @@ _ANOTHER_SECTION: Final = 3.0
 # What the text denies or strikes out, or what only names or numbers what is said.
 _DENIED: Final = 5.0
 _LABEL: Final = 5.0
-# In another cell of a row than that of the only column that the question names.
-_ANOTHER_COLUMN: Final = 4.0
 # What a mail quotes, which was said before.
 _QUOTED: Final = 3.0
 # From a passage of another time or thing than the question names.
@@ -56,8 +53,6 @@ def penalties(question: str, text: str) -> Iterator[Penalty]:
         yield Penalty("first", start, end, _ANOTHER_YEAR)
     for start, end in sections_of_others(question, text):
         yield Penalty("first", start, end, _ANOTHER_SECTION)
-    for start, end in columns_of_others(question, text):
-        yield Penalty("first", start, end, _ANOTHER_COLUMN)
     for quoted in _QUOTED_LINES.finditer(text):
         yield Penalty("first", *quoted.span(), _QUOTED)
     for struck in _STRUCK.finditer(text):
@@ -193,22 +188,6 @@ def labels(question: str, text: str) -> list[tuple[int, int]]:
         *(match.span() for match in _NUMBERING.finditer(text)),
         *(match.span("column") for match in _CELL.finditer(text) if asked.isdisjoint(stems_of(match["value"]))),
     ]
-
-
-def columns_of_others(question: str, text: str) -> list[tuple[int, int]]:
-    """The cells of rows of which the question names another column, and only one, more than any.
-
-    A column whose cell has a word of the question is not asked for.
-    """
-    asked = content_stems(in_full(question))
-    others: list[tuple[int, int]] = []
-    for _, row in groupby(_CELL.finditer(text), lambda cell: text.rfind("\n", 0, cell.start())):
-        cells = [cell for cell in row if asked.isdisjoint(stems_of(cell["value"]))]
-        named = [len(asked & stems_of(in_full(cell["column"]))) for cell in cells]
-        most = max(named, default=0)
-        if most and named.count(most) == 1:
-            others += (cell.span() for cell, words in zip(cells, named, strict=True) if words < most)
-    return others
 
 
 # Flat b, gate C; "a" is a letter only where nothing follows.

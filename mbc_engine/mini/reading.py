@@ -72,13 +72,17 @@ def likeliest(question: str, read: tuple[ReadChunk, ...], confidence: AnswerConf
         return SpanAnswer(None, 0.0, read)
     known, texts = read[best].known, [each.text for each in read]
     values = features(question, texts, f"{known.context} {known.date or ''}", spans, shares, best)
-    span = _whole(replace(span, passage=best), texts[best], asks_year="year" in question.lower())
+    span = _whole(
+        replace(span, passage=best), texts[best], asks_year=re.search(r"\byear\b", question, re.IGNORECASE) is not None
+    )
     return SpanAnswer(span, probability(values, confidence), read)
 
 
 # What a number is cut from: a time, an amount, a date; and groups of digits that are one number, as of a phone.
 _REST: Final = re.compile(r"(?:[.,:]\d+)+|(?<=\d{4})-\d\d(?:-\d\d)?(?!\d)")
-_FIRST_PART: Final = re.compile(r"(?<![\w.,:])(?:\d+[.,:])+\Z|(?<!\w)\d{4}-(?:\d\d-)?\Z")
+_FIRST_PART: Final = re.compile(r"(?<![\w.,:])(?:\d+[.,:])+\Z")
+_YEAR_OR_MONTH: Final = re.compile(r"(?<!\w)\d{4}-(?:\d\d-)?\Z")
+_TWO_DIGITS: Final = re.compile(r"\d\d(?!\d)")
 _GROUPS: Final = re.compile(r"\+?\d+(?: \d+)+")
 _LONGEST_NUMBER: Final = 30
 
@@ -89,8 +93,9 @@ def _whole(span: Span, text: str, *, asks_year: bool) -> Span:
     if text[end - 1 : end].isdigit() and not asks_year and (rest := _REST.match(text, end)):
         end = rest.end()
     before = max(0, start - _LONGEST_NUMBER)
-    if text[start : start + 1].isdigit() and (first := _FIRST_PART.search(text[before:start])):
-        start = before + first.start()
+    parts = (_FIRST_PART, *([_YEAR_OR_MONTH] if _TWO_DIGITS.match(text, start) else []))
+    firsts = (part.search(text[before:start]) for part in parts if text[start : start + 1].isdigit())
+    start = next((before + first.start() for first in firsts if first), start)
     if _GROUPS.fullmatch(text, start, end):
         around = _GROUPS.finditer(text, text.rfind("\n", 0, start) + 1, end + _LONGEST_NUMBER)
         start, end = next(groups.span() for groups in around if groups.end() >= end)

@@ -226,10 +226,9 @@ _STOPS: Final = ".!?\u2026:;,"
 _BOX: Final = re.compile(r"^[ \t]*(?:[-*+]|\d+[.)])[ \t]+(\[[ xX]\])(?=[ \t])", re.MULTILINE)
 # In the name of a column, at its start or after a number: "Mar: 7", "Mar 24: 7", "Week 1 Tue: 7".
 _SHORT_NAME: Final = re.compile(rf"(?:(?<=[;\d] )|^)({'|'.join(SHORT_NAMES)})\.?(?=(?: \d{{2,4}})?: )", re.MULTILINE)
+# Of dots, from an entry to what it has.
+_LEADER: Final = re.compile(r"(?<![.\s])[ \t]*+\.(?:[ \t]?\.){3,}+[ \t]*+(?=\S)")
 # The time before a line of speech, as `formats/subtitles.py` writes it, or of a log.
-_LEADER: Final = re.compile(
-    r"(?<![.\s])[ \t]*+\.(?:[ \t]?\.){3,}+[ \t]*+(?=\S)"
-)  # of dots, from an entry to what it has
 _TIME: Final = re.compile(r"^\d\d:\d\d:\d\d (?=\S)", re.MULTILINE)
 
 
@@ -240,8 +239,8 @@ def _needs_times(question: str) -> bool:
 def as_read(passage: str, *, keeps_times: bool = False) -> tuple[str, Sequence[int]]:
     """A passage without what the reader does not see, and where each of its characters, and its end, is in the passage.
 
-    An entry that ends with its line gets a semicolon, a leader of dots is a colon, a column has the whole name of a month or weekday, a
-    box says whether it is ticked, and times before lines are left out.
+    An entry that ends with its line gets a semicolon, a leader of dots is a colon, a column has the whole name of a month
+    or weekday, a box says whether it is ticked, and times before lines are left out.
     """
     changes = {match.span(1): "open:" if match[1] == "[ ]" else "done:" for match in _BOX.finditer(passage)}
     changes |= {leader.span(): ": " for leader in _LEADER.finditer(passage)}
@@ -256,6 +255,8 @@ def as_read(passage: str, *, keeps_times: bool = False) -> tuple[str, Sequence[i
             changes[end, end + 1] = ";"
     parts, origins, done = list[str](), list[int](), 0
     for (start, end), written in sorted(changes.items()):
+        if start < done:  # a part of what has changed already
+            continue
         parts += (passage[done:start], written)
         origins += (*range(done, start + bool(written)), *[end] * (len(written) - 1))
         done = end

@@ -129,12 +129,6 @@ def parts_of_other_years(question: str, text: str) -> list[tuple[int, int]]:
 
 # Months and weekdays by their abbreviations.
 SHORT_NAMES: Final = {name[:3]: name for name in (*MONTH_NAMES, *calendar.day_name)}
-_SHORT_NAME: Final = re.compile(rf"\b({'|'.join(SHORT_NAMES)})\b\.?")
-
-
-def in_full(text: str) -> str:
-    """The text with whole names of months and weekdays for abbreviations."""
-    return _SHORT_NAME.sub(lambda short: SHORT_NAMES[short[1]], text)
 
 
 def names_a_time(text: str) -> bool:

@@ -3,7 +3,6 @@
 import pytest
 
 from mbc_engine.mini.penalties import (
-    columns_of_others,
     denied_edges,
     is_of_another_thing,
     labels,
@@ -45,24 +44,6 @@ def test_labels(question, text, found):
 def test_what_is_struck_out():
     text = "~~5 €~~ 4 €"
     assert [text[at.start : at.end] for at in penalties("What does it cost?", text)] == ["~~5 €~~"]
-
-
-ROW = "Model: Onyx; Purchase Price: 588; Sale Price: 899; Mar: 7; Total: 9"
-
-
-@pytest.mark.parametrize(
-    ("question", "row", "others"),
-    [
-        ("What is the sale price of the Onyx?", ROW, ["Purchase Price: 588", "Mar: 7", "Total: 9"]),
-        ("How much in March?", ROW, ["Model: Onyx", "Purchase Price: 588", "Sale Price: 899", "Total: 9"]),
-        ("What is the price of the Onyx?", ROW, []),
-        ("Which model has a sale price of 899?", ROW, []),
-        ("Who was born in 1951?", "Name: Ada; Born: 1951; Died: 2010", []),
-        ("What does the Onyx cost?", ROW, []),
-    ],
-)
-def test_columns_of_others(question, row, others):
-    assert [row[start:end] for start, end in columns_of_others(question, row)] == others
 
 
 PRINTERS = (

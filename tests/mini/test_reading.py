@@ -26,6 +26,7 @@ def test_of_the_latest_year_the_likeliest() -> None:
         ("When was he born?", "Born: 1979-02-14", "1979", "1979-02-14"),
         ("In which year was he born?", "Born: 1979-02-14", "1979", "1979"),
         ("When did he live?", "He (1923-1950) lived.", "1923", "1923"),
+        ("When did he die?", "He (1923-1950) lived.", "1950", "1950"),
         ("When?", "On 14.05.2024.", "05", "14.05.2024"),
         ("When?", "From 18:45 on.", "18", "18:45"),
         ("How much?", "It costs 2,210.50.", "210", "2,210.50"),

@@ -194,6 +194,8 @@ def test_times_before_lines_are_read_if_asked_for():
     assert as_read("00:00:09 Hugo", keeps_times=True)[0] == "00:00:09 Hugo"
     text, origins = as_read("00:00:09 Hugo")
     assert (text, origins) == ("Hugo", [9, 10, 11, 12, 13])
+    text, origins = as_read("00:00:09 .... it began")  # a leader begins with the space after the time
+    assert (text, len(origins)) == (".... it began", len(text) + 1)
 
 
 def test_an_answer_in_a_list_is_as_it_is_written(by_word):

@@ -40,8 +40,13 @@ def test_message(read_one):
         ("multipart/alternative; boundary=b", "--b\n\n\n--b\nContent-Type: text/html\n\n<p>page\n--b--", "page"),
         (
             "multipart/alternative; boundary=b",
-            "--b\n\nSee the page.\n--b\nContent-Type: text/html\n\n<p>Now with twice as many words.\n--b--",
-            "Now with twice as many words.",
+            "--b\n\nSee the page.\n--b\nContent-Type: text/html\n\n<p>Now with more than twice as many words.\n--b--",
+            "Now with more than twice as many words.",
+        ),
+        (
+            "multipart/alternative; boundary=b",
+            "--b\n\nThe sum is 740 Euro.\n--b\nContent-Type: text/html\n\n<p>View online\n--b--",
+            "The sum is 740 Euro.",
         ),
         (
             "multipart/alternative; boundary=b",

@@ -121,6 +121,35 @@ def test_notes_and_feeds(read):
     assert (wifi.date, wifi.losses) == ("2024-03-01", ("1 number list",))
 
 
+@pytest.mark.parametrize(
+    ("written", "seen"),
+    [
+        ("return '<div>' + x + '</div>';", "return '<div>' + x + '</div>';"),
+        ("if a<b and c>d: see </a>", "if a<b and c>d: see </a>"),
+        ("Vec<i32> and <b>more</b>", "Vec<i32> and <b>more</b>"),
+        ("See <a href='x'>this</a> & that", "See this & that"),
+        ("12 \u00c5\u00b2", "12 \u00c5\u00b2"),
+        ("CAF\u00c9\u00a0: 12", "CAF\u00c9\u00a0: 12"),
+        ("Bj\u00c3\u00b8rn", "Bj\u00f8rn"),
+    ],
+)
+def test_strings_are_read_as_they_are_seen(read_one, written, seen):
+    assert read_one("a.json", json.dumps({"uptime": 1709282345, "said": written})).text in (
+        f"uptime: 1709282345; said: {seen}",
+        f"uptime: 1709282345\n\nsaid: {seen}",
+    )
+
+
+def test_lines_of_json_are_read_as_they_are(read_one):
+    for text in ("<p>a</p>", "Bj\u00c3\u00b8rn", "x" * 300):
+        assert read_one("a.jsonl", json.dumps({"id": "1", "text": text})).text == text
+
+
+def test_other_strings_of_a_file_tell_what_is_garbled(read_one):
+    pair = {"a": "Bj\u00c3\u00b8rn", "b": "Bj\u00f8rn"}
+    assert read_one("a.json", json.dumps(pair)).text == "a: Bj\u00c3\u00b8rn; b: Bj\u00f8rn"
+
+
 def test_long_lists_of_numbers(read_one):
     row = {"path": [[1.5, n] for n in range(101)], "point": [1.5, 2], "deep": [[[[1]] * 101]]}
     document = read_one("a.json", json.dumps(row))
@@ -143,7 +172,7 @@ def test_outline(read_one):
 
 
 def test_property_lists_and_paragraphs(read_one):
-    page = "<plist><dict><key>Lamp</key><string>Sol</string><key>On</key><true/></dict></plist>"
+    page = "<plist><dict><key>Lamp</key><string>Sol</string><key>On</key><true/><key>Hue</key><string/></dict></plist>"
     assert read_one("a.plist", page).text == "dict.Lamp: Sol; dict.On: true"
     page = "<book><title>Raft</title><p>It had nine logs.</p><p>It sank.</p></book>"
     assert read_one("a.xml", page).text == "title: Raft\n\np: It had nine logs.\nIt sank."

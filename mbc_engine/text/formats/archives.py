@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import IO, TYPE_CHECKING, BinaryIO, Final, NamedTuple, cast
 from urllib.parse import unquote
 
-from mbc_engine.text.decoding import MOST_BINARY_BYTES, ByteStream
+from mbc_engine.text.decoding import MOST_BINARY_BYTES, ByteStream, storable
 from mbc_engine.text.document import UnreadableFile, day_of
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ def parse_xml(data: bytes) -> "etree._Element":
 def unescaped(text: str) -> str:
     """A text of Excel or PowerPoint, which write control characters, as those of line ends, as "_x000D_"."""
     text = _ESCAPED.sub(lambda match: chr(int(match[1], 16)), text) if "_x" in text else text
-    return text.replace("\r\n", "\n").replace("\r", "\n")
+    return storable(text.replace("\r\n", "\n").replace("\r", "\n"))
 
 
 def local_name(element: "etree._Element") -> str:

@@ -137,6 +137,7 @@ def _written(name: str, parameters: dict[str, str], value: str) -> str:
 
 _UNITS: Final = {"DAILY": "days", "WEEKLY": "weeks", "MONTHLY": "months", "YEARLY": "years"}
 _WEEKDAYS: Final = dict(zip(("MO", "TU", "WE", "TH", "FR", "SA", "SU"), calendar.day_name, strict=True))
+_SAID: Final = {"FREQ", "INTERVAL", "BYDAY", "BYMONTHDAY", "UNTIL", "COUNT", "WKST"}
 _NTH: Final = {"1": "first", "2": "second", "3": "third", "4": "fourth", "-1": "last"}
 
 
@@ -144,7 +145,9 @@ def _rule(rule: dict[str, str]) -> str:
     """How often an event repeats, as "weekly on Tuesday and Friday until 9 July 2024" and "every 2 months on first Monday"."""
     often, interval = rule.get("FREQ", ""), rule.get("INTERVAL", "1")
     days = [f"{_NTH.get(day[:-2], day[:-2])} {_WEEKDAYS.get(day[-2:], '')}".strip() for day in _listed(rule, "BYDAY")]
-    days += [f"day {day}" for day in _listed(rule, "BYMONTHDAY")]
+    days += [f"day {day}" for day in _listed(rule, "BYMONTHDAY") if day.isdecimal()]
+    if set(rule) - _SAID:  # on some of these days only
+        days = []
     parts = [
         f"every {interval} {_UNITS[often]}" if interval != "1" and often in _UNITS else often.lower(),
         f"on {' and '.join(filter(None, (', '.join(days[:-1]), days[-1])))}" if days else "",
@@ -155,7 +158,7 @@ def _rule(rule: dict[str, str]) -> str:
 
 
 def _listed(rule: dict[str, str], name: str) -> list[str]:
-    return rule[name].split(",") if rule.get(name) else []
+    return [part for part in rule.get(name, "").split(",") if part]
 
 
 _MOMENT: Final = re.compile(r"(\d{4})-?(\d\d)-?(\d\d)(?:T(\d\d):?(\d\d)(?::?\d\d)?(?:\.\d+)?(Z?))?")

@@ -43,10 +43,7 @@ _COOKIES: Final = re.compile(
     r"|onetrust|cookiebot|usercentrics|didomi|qc-cmp",
     re.IGNORECASE,
 )
-# What a page leaves out when it is printed, such as links to edit it.
-_NOT_PRINTED: Final = re.compile(
-    r"(?:^|\s)(?:no-?print|d-print-none|hidden-print|mw-editsection)(?:\s|$)", re.IGNORECASE
-)
+_EDIT_LINKS: Final = re.compile(r"(?:^|\s)mw-editsection(?:\s|$)")  # beside a wiki's headings
 _BUTTONS: Final = ("button", "hidden", "image", "password", "reset", "submit")
 _RAISED: Final = str.maketrans(
     "0123456789+-", "\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079\u207a\u207b"
@@ -346,7 +343,7 @@ class Page:
         if tag in _LEFT_OUT:
             return tag not in self._unclosed
         named = f"{attributes.get('id', '')} {attributes.get('class', '')}"
-        is_apart = attributes.get("role") == "navigation" or bool(_COOKIES.search(named) or _NOT_PRINTED.search(named))
+        is_apart = attributes.get("role") == "navigation" or bool(_COOKIES.search(named) or _EDIT_LINKS.search(named))
         is_hidden = (
             ("hidden" in attributes and attributes["hidden"] != "until-found")
             or attributes.get("aria-hidden", "").lower() == "true"

@@ -30,7 +30,7 @@ _MOST_PARTED: Final = 500
 _PARTED: Final = re.compile(rb"multipart/|message/rfc822", re.IGNORECASE)
 # Lines that quotations are compared with, some 100 bytes each.
 _MOST_LINES: Final = 200_000
-# A text with a smaller share of the page's words says little more than that a program which shows pages is needed.
+# A text with fewer words than this share of the page's only says that a program which shows pages is needed.
 _HINT_SHARE: Final = 0.5
 _FROM_LINE: Final = re.compile(rb"From \S+ .*\d\d:\d\d.* \d{4}")
 _FLOWED: Final = re.compile(r"(?<=[^\s-]) +\n(?=[^\s>])")
@@ -165,7 +165,7 @@ def _texts(part: EmailMessage, attached: list[EmailMessage], depth: int = 0) -> 
         shown = inner[:1] if kind == "multipart/signed" else inner  # without the signature
         for child in shown if depth < _DEEPEST else ():
             yield from _texts(child, attached, depth + 1)
-    elif kind in _FOR_BROWSERS:
+    elif kind in _FOR_BROWSERS and not (part.is_attachment() or _name(part)):
         return
     elif part.is_attachment() or _name(part) or part.get_content_maintype() != "text":
         attached.append(part)
@@ -180,7 +180,7 @@ def _one_of(versions: list[tuple[str, str]]) -> Iterator[str]:
     plain = [text for kind, text in written if kind == "text/plain"]
     pages = [text for kind, text in written if kind == "text/html" or kind.startswith("multipart/")]
     said, shown = ({*" ".join(texts).split()} for texts in (plain[:1], pages[-1:]))
-    is_hint = len(said & shown) < _HINT_SHARE * len(shown)
+    is_hint = len(said) < _HINT_SHARE * len(shown)
     yield from (pages[-1:] if is_hint else plain or [text for _, text in written if text not in invitations])[:1]
     yield from invitations
 

@@ -24,28 +24,31 @@ class Values(NamedTuple):
     losses: Counter[str]
 
 
-def values_of(value: object, name: str = "", depth: int = 0) -> Values:
-    """Any value. Raises UnreadableFile if it is nested too deeply."""
+def values_of(value: object, name: str = "", depth: int = 0, *, is_verbatim: bool = False) -> Values:
+    """Any value; its strings as people see them, unless `is_verbatim`. Raises UnreadableFile if it is nested too deeply."""
     values = Values([], [], Counter())
     if depth > DEEPEST:
         raise UnreadableFile("is nested too deeply")
     if isinstance(value, Mapping):
         for key, part in value.items():
-            inner = values_of(part, _joined(name, key), depth + 1)
+            inner = values_of(part, _joined(name, key), depth + 1, is_verbatim=is_verbatim)
             values.cells.extend(inner.cells)
             values.below.extend(inner.below)
             values.losses.update(inner.losses)
     elif not isinstance(value, list):
-        _add_plain(values, name, as_text(value))
+        text = as_text(value)
+        data = [] if is_verbatim else [what for what, form in _DATA.items() if form.fullmatch(text)]
+        values.losses.update(data[:1])
+        values.cells.extend([] if data else [Cell(name, text if is_verbatim else _as_seen(text, name))])
     elif chat := chat_text(value, name):
         values.below.append(chat)
     elif len(value) > _MOST_NUMBERS and _are_numbers(value):
         values.losses["number list"] += 1
     elif len(value) == 1:
-        return values_of(value[0], name, depth + 1)
+        return values_of(value[0], name, depth + 1, is_verbatim=is_verbatim)
     elif any(isinstance(part, Mapping | list) for part in value):
         for part in value:
-            inner = values_of(part, name, depth + 1)
+            inner = values_of(part, name, depth + 1, is_verbatim=is_verbatim)
             values.below.extend(filter(None, (written(inner.cells), *inner.below)))
             values.losses.update(inner.losses)
     else:
@@ -53,14 +56,6 @@ def values_of(value: object, name: str = "", depth: int = 0) -> Values:
         are_sentences = any(text.endswith((".", "!", "?")) and " " in text for text in texts)
         values.cells.append(Cell(name, ("\n" if are_sentences else ", ").join(texts)))
     return values
-
-
-def _add_plain(values: Values, name: str, text: str) -> None:
-    """Add a string or number, unless nobody reads it."""
-    if data := next((what for what, form in _DATA.items() if form.fullmatch(text)), ""):
-        values.losses[data] += 1
-    else:
-        values.cells.append(Cell(name, _legible(text) if _OF_TIME.search(name) else _page_text(text)))
 
 
 # Longer lists of them, or of points, are data for programs.
@@ -81,14 +76,22 @@ _DATA: Final = {
     ),
     "number list": re.compile(r"[-+\d\s.,]{500,}"),
 }
-_MARKUP: Final = re.compile(
-    r"</(?:p|div|b|i|em|strong|a|ul|ol|li|span|h[1-6]|table|blockquote|pre|en-note)>|<br ?/?>", re.IGNORECASE
+# HTML from its first to its last tag; and a tag that may stand in a sentence.
+_PAGE: Final = re.compile(
+    r"\s*(?:<[?!][^>]*>\s*)*<(?:html|body|div|p|ul|ol|table|h[1-6]|blockquote|article|section|span|b|i|a|en-note)\b.*"
+    r"</(?:html|body|div|p|ul|ol|table|h[1-6]|blockquote|article|section|span|b|i|a|en-note)>\s*",
+    re.IGNORECASE | re.DOTALL,
+)
+_TAG: Final = re.compile(
+    r"</?(?:a|b|i|u|em|strong|br|p|span)(?:\s+[\w:-]+=(?:\"[^\"]*\"|'[^']*'))*\s*/?>", re.IGNORECASE
 )
 
 
-def _page_text(text: str) -> str:
-    """What a browser shows of a value, if it is HTML as in notes and feeds; else the value."""
-    if _MARKUP.search(text):
+def _as_seen(text: str, name: str) -> str:
+    """A time in figures, and what a browser shows of HTML, as in notes and feeds; anything else as it is."""
+    if _OF_TIME.search(name):
+        return _legible(text)
+    if _PAGE.fullmatch(text) or 0 < text.count("<") == len(_TAG.findall(text)):
         from mbc_engine.text.formats.html import page_of
 
         with suppress(UnreadableFile):
@@ -105,16 +108,7 @@ def as_text(value: object) -> str:
     """A string, number or truth value as it is written; "" for nothing."""
     if value is None:
         return ""
-    return _string(value) if isinstance(value, str) else json.dumps(value)
-
-
-def _string(value: str) -> str:
-    """A string as it was meant: Facebook and Instagram export each byte of UTF-8 as a character."""
-    text = storable(value).strip()
-    if not text.isascii():
-        with suppress(UnicodeError):
-            text = text.encode("latin-1").decode()
-    return text
+    return storable(value).strip() if isinstance(value, str) else json.dumps(value)
 
 
 def read_jsonl(stream: ByteStream) -> Iterator[Row | Skipped]:
@@ -124,28 +118,53 @@ def read_jsonl(stream: ByteStream) -> Iterator[Row | Skipped]:
             yield Skipped(str(number), f"is longer than {LINE_CHARACTERS >> 20} MB")
         elif line.strip():
             try:
-                yield _row(number, json.loads(line))
+                yield _row(number, json.loads(line), is_verbatim=True)
             except (ValueError, RecursionError):
                 yield Skipped(str(number), "is not JSON")
             except UnreadableFile as error:
                 yield Skipped(str(number), str(error))
 
 
-def _row(number: int, value: object, table: str = "", context: str = "") -> Row:
-    values, id = values_of(value), value.get("id") if isinstance(value, Mapping) else None
+def _row(number: int, value: object, table: str = "", context: str = "", *, is_verbatim: bool = False) -> Row:
+    values, id = values_of(value, is_verbatim=is_verbatim), value.get("id") if isinstance(value, Mapping) else None
     name = storable(id) if isinstance(id, str) else ""
     day = _day(value) if isinstance(value, Mapping) else None
     losses = counted(values.losses)
     return Row(number, values.cells, "\n".join(values.below), table, context, date=day, losses=losses, id=name)
 
 
-_DATED: Final = ("published", "pubdate", "updated", "modified", "usereditedtimestampusec", "created", "createtime")
+_DATED: Final = ("updated", "modified", "usereditedtimestampusec", "published", "pubdate", "created", "createtime")
 
 
 def _day(value: Mapping[str, Any]) -> str | None:
     """The day on which an object was written, last if it says so."""
     named = {re.sub(r"[^a-z]|at$", "", str(key).lower()): part for key, part in reversed([*value.items()])}
     return next((day for key in ("date", *_DATED) if (day := day_of(_moment(named.get(key))))), None)
+
+
+# What UTF-8 looks like if each byte is taken for a character.
+_BYTES_OF_UTF8: Final = re.compile("[\x80-\x9f]|[\xc2\xc3][\xa0-\xbf]")
+
+
+def _decoded(value: Any) -> Any:
+    """A file's value as it was meant: Facebook and Instagram export each byte of UTF-8 as a character."""
+    is_garbled = False
+
+    def decoded(part: Any, depth: int) -> Any:
+        nonlocal is_garbled
+        if isinstance(part, str):
+            is_garbled = is_garbled or bool(_BYTES_OF_UTF8.search(part))
+            return part.encode("latin-1").decode()
+        if depth > DEEPEST:
+            return part
+        if isinstance(part, dict):
+            return {decoded(key, depth): decoded(each, depth + 1) for key, each in part.items()}
+        return [decoded(each, depth + 1) for each in part] if isinstance(part, list) else part
+
+    with suppress(UnicodeError):  # one string is not garbled, so none is
+        meant = decoded(value, 0)
+        return meant if is_garbled else value
+    return value
 
 
 def read_json(stream: ByteStream) -> Iterator[Content | Row | Skipped]:
@@ -156,7 +175,7 @@ def read_json(stream: ByteStream) -> Iterator[Content | Row | Skipped]:
     data = stream.read_all()
     text = decode_file(data)
     try:
-        value = json.loads(text) if text.strip() else ""
+        value = _decoded(json.loads(text)) if text.strip() else ""
     except RecursionError as error:
         raise UnreadableFile("is nested too deeply") from error
     except ValueError:
@@ -300,7 +319,7 @@ _WORDS: Final = ("text", "content", "value", "parts")
 
 def _words(value: object) -> str:
     if isinstance(value, str):
-        return _string(value)
+        return storable(value).strip()
     if isinstance(value, Mapping):
         inner = (part for key in _WORDS if not _is_object(part := value.get(key)))
         return next(filter(None, map(_words, inner)), "")
@@ -312,8 +331,8 @@ def _words(value: object) -> str:
 
 # The names of values that are times, which may be numbers.
 _OF_TIME: Final = re.compile(
-    r"(?i:(?:^|[._ -])(?:\w*time|\w*date|timestamp|created|modified|edited|published|updated)(?:_?(?:at|on|utc|m?s|usec))?$)"
-    r"|[a-z](?:Timestamp|Created|Modified|Edited|Published|Updated)(?:Ms|Usec|Utc)?$|At$|_at$|^ts$"
+    r"(?i:(?:^|[._ -])(?:(?:date)?time|date|timestamp|created|modified|edited|published|updated)(?:_?(?:at|on|utc|m?s|usec))?$)"
+    r"|[a-z](?:Timestamp|Time|Date|Created|Modified|Edited|Published|Updated)(?:Ms|Usec|Utc)?$|At$|_at$|^ts$"
 )
 # Seconds since 1970, with thousandths or millionths; and ISO 8601 without marks.
 _COUNTED: Final = re.compile(r"(1\d{9})(?:\d{3}|\d{6}|\.\d+)?|(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)\d\dZ?")

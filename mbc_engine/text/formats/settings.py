@@ -115,7 +115,10 @@ def _value(element: "etree._Element", depth: int) -> Any:
     children = [child for child in element if isinstance(child.tag, str)]
     pairs = [*zip(children[::2], children[1::2], strict=False)]
     if element.tag == "dict" and pairs and all(key.tag == "key" for key, _ in pairs):  # of a property list
-        return {storable(key.text or ""): _value(part, depth + 1) or _name(part.tag) for key, part in pairs}
+        return {
+            storable(key.text or ""): _name(part.tag) if part.tag in ("true", "false") else _value(part, depth + 1)
+            for key, part in pairs
+        }
     # A text beside elements is a sentence with a link in it, or the like.
     beside = "".join(text or "" for text in (element.text, *(child.tail for child in children)))
     text = "" if children and not beside.strip() else storable(" ".join("".join(element.itertext()).split()))
