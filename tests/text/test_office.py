@@ -2,6 +2,7 @@
 
 import pytest
 
+from mbc_engine.text.formats.archives import unescaped
 from tests.archives import zipped
 
 OFFICE = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
@@ -176,3 +177,7 @@ def test_rich_text(read_one):
     )
     assert (document.title, document.date) == ("The mill", "2024-05-01")
     assert [section.context for section in document.sections] == ["Wheel", ""]
+
+
+def test_an_escape_of_half_a_character_is_no_text():
+    assert unescaped("a_x000D_\nb_xD83D_c_xyz_") == "a\nb\ufffdc_xyz_"
