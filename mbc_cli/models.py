@@ -184,9 +184,16 @@ def name_of(run: Path) -> str:
 
 
 def new_run(preset: str, runs: Path) -> Path:
-    stem = Path(preset).stem
-    folders = (runs / f"{stem}-{number}" for number in count(1))
-    return next(folder for folder in folders if not os.path.exists(folder)).absolute()
+    """A new folder, which no other training takes; one that cannot be made, training complains of."""
+    for folder in ((runs / f"{Path(preset).stem}-{number}").absolute() for number in count(1)):
+        try:
+            folder.mkdir(parents=True)
+        except FileExistsError:
+            continue
+        except OSError:
+            pass
+        return folder
+    raise AssertionError("there is a number that is not taken")
 
 
 def existing_run(name: str, runs: Path) -> Path:

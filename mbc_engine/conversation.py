@@ -83,13 +83,13 @@ class Conversation:
 
     def __init__(self, memory: "Memory") -> None:
         self.memory = memory
-        self._previous: Answer | None = None
+        self.previous: Answer | None = None  # that the next question may follow up on
 
     def completed(self, question: str) -> str:
         """The next question as a standalone one."""
-        if self._previous is None:
+        if self.previous is None:
             return question
-        before = self._previous
+        before = self.previous
         return rewritten(question, before.asked or before.question, before.extracted or before.text)
 
     def ask(
@@ -101,12 +101,12 @@ class Conversation:
         **changes: Any,
     ) -> Answer:
         """Answer the next question, `completed`; arguments and errors are those of `Memory.ask`."""
-        if self._previous is not None and self._previous.text is not None:
-            changes = {"earlier": ((self._previous.question, self._previous.text),)} | changes
+        if self.previous is not None and self.previous.text is not None:
+            changes = {"earlier": ((self.previous.question, self.previous.text),)} | changes
         (answer,) = self.memory.ask([self.completed(question)], options, on_token=on_token, **changes)
         answer = answer.with_question(question)
         if not is_small_talk(question):
-            self._previous = answer
+            self.previous = answer
         return answer
 
 
@@ -419,8 +419,9 @@ def _is_fragment(words: Sequence[str], *, is_joined: bool) -> bool:
 def _is_alike(words: Sequence[str], before: Sequence[str]) -> bool:
     """Whether a question asks of something else what the one before asked: who built the ferry; who built the church."""
     verbs = {_normalised(word) for word in words if _is_verb(word)}
-    rest = set(map(_normalised, words)) - verbs - _FUNCTION
-    return bool(rest and verbs.intersection(map(_normalised, before)))
+    known = set(map(_normalised, before))
+    rest = set(map(_normalised, words[_asking(words) :])) - verbs - known - _FUNCTION
+    return bool(rest and verbs & known)
 
 
 def _resolved(words: Sequence[str], references: Sequence[int], previous: _PreviousTurn, *, is_fragment: bool) -> str:

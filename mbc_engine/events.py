@@ -170,11 +170,10 @@ class DocumentsIngested(Event):
 class IngestFinished(Event):
     """The ingest is over; `bank_...` and sizes in bytes are of the whole bank.
 
-    `removed` are parts that changed files no longer have and, when pruning, those of files that are gone, `pruned` of them,
-    which an undo restores. `encoding` is the part
-    of `seconds` spent in the model. `is_complete` is False if it was stopped early. `not_english` counts memorised
-    documents that do not seem to be in English; `gone` counts files in the bank that the named folders no longer have.
-    Only the first memorised, removed, non-English and gone sources are named.
+    `removed` are parts that changed files no longer have and, when pruning, those of files that are gone. `pruned` of them
+    are kept for an undo. `encoding` is the part of `seconds` spent in the model. `is_complete` is False if it was stopped
+    early. `not_english` counts memorised documents that do not seem to be in English; `gone` counts files in the bank that
+    the named folders no longer have. Only the first memorised, removed, non-English and gone sources are named.
     """
 
     documents: int

@@ -96,6 +96,12 @@ def test_standalone_questions_are_left_alone(question):
         ("and last year?", "how much is the rent of flat a", "775", "how much is the rent of flat a last year?"),
         ("and for flat b?", "how much is the rent of flat a", "775", "how much is the rent of flat b?"),
         ("and who built the ferry?", "Who built the church?", "Ada", "and who built the ferry?"),
+        (
+            "And which year was the company founded?",
+            "Who founded the ferry company?",
+            "Ada",
+            "which year was the company founded, founded ferry company?",
+        ),
         ("and who paid?", "Who built the church?", "Ada", "who paid, built church?"),
         ("and who won?", "Who won the race?", "Ada", "who won, won race?"),
         ("Who lived there then?", "Where did Ada live?", "Bergen", "Who lived in Bergen then?"),

@@ -121,7 +121,11 @@ def train(
     validation = absolute(validation) if validation else own_validation(data)
     start = start and from_anywhere(start)
     command = RunCommand(data, validation, start, device, track or [])
-    _train(folder, config, command, threads, resume=False, as_json=json)
+    try:
+        _train(folder, config, command, threads, resume=False, as_json=json)
+    finally:
+        with suppress(OSError):
+            folder.rmdir()  # if it is empty, since training failed before its first step
 
 
 def _resume(

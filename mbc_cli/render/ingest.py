@@ -194,7 +194,9 @@ class IngestProgress(ProgressView):
             line += f" {display_path(self._bank)} holds {content_summary(totals)}, {format_size(sizes.file)}."
         out.print(line)
         if end.pruned:
-            notes.print("`mbc bank undo` restores what --prune has removed.")
+            notes.print(
+                "`mbc bank undo` restores what --prune removed; `mbc bank compact` deletes what is kept for that."
+            )
         if is_on("verbose"):
             self._show_sizes(end)
 

@@ -250,6 +250,7 @@ class AnswerWorker:
                 self._on_token(number, piece)
 
         answer: Answer | MBCError | None
+        previous = self._conversation.previous
         try:
             self._open()
             on_token("")
@@ -258,7 +259,7 @@ class AnswerWorker:
         except MBCError as error:
             answer = error
         except CancelledError:
-            answer = None
+            answer, self._conversation.previous = None, previous
         self._on_answer(number, answer)
 
     def _search(self, query: str) -> list[tuple[StoredDocument, Source]]:

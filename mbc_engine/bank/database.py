@@ -234,6 +234,7 @@ def ending_undo(path: Path) -> Iterator[None]:
         yield
     except BaseException:
         delete(kept)
+        delete(undo_of_next(path))
         if old.exists():
             old.replace(kept)
         raise

@@ -351,12 +351,13 @@ def remove_undoably(bank: MemoryBank, names: Collection[tuple[str, str]], digest
     with bank.changing():
         database.delete(path)  # left by an interrupted removal
         try:
-            with MemoryBank.open(path, create=bank.header) as beside, beside.changing():
-                beside.put([gone(document) for document in bank.lookup((), digests, with_texts=True)])
-                ordered = sorted(sought)
-                for start in range(0, len(ordered), _BATCH):
-                    some = ordered[start : start + _BATCH]
-                    beside.put([gone(document) for document in bank.lookup(some, with_texts=True)])
+            with MemoryBank.open(path, create=bank.header) as beside:
+                with beside.changing():
+                    for some in _batches(sorted(sought)):
+                        beside.put([gone(document) for document in bank.lookup(some, with_texts=True)])
+                    for some in _batches(sorted(whole)):
+                        beside.put([gone(document) for document in bank.lookup((), some, with_texts=True)])
+                beside.checkpoint()  # of its files, only this one takes the place of the last undo's
                 totals = beside.totals()
             if totals.documents:
                 bank.remove(sought, digests, is_undoable=True)
@@ -382,26 +383,30 @@ def undo_removal(bank: MemoryBank) -> tuple[int, int]:
             hint="Only the last removal by `mbc bank remove`, --prune or the dashboard can be undone, once; ingest files again "
             "with `mbc ingest`.",
         )
-    with MemoryBank.open(path, read_only=True) as beside:
+    restored = removed = 0
+    with MemoryBank.open(path, read_only=True) as beside, bank.changing():
         beside.require(beside.header.signature, bank.header.shape)
-        header, removed = beside.header, list(beside.documents(whole=True))
-    with bank.changing():
-        bank.require(header.signature, bank.header.shape)
-        _require_kept(bank, "What was removed", header)
-        if bank.header.keeps_origins:
-            names = {origin[:2] for document in removed for origin in document.origins}
-            present = {origin[:2] for document in bank.lookup(names) for origin in document.origins}
-            left = (
-                (document, tuple(origin for origin in document.origins if origin[:2] not in present))
-                for document in removed
-            )
-            restored = [replace(document, origins=origins) for document, origins in left if origins]
-        else:
-            restored = [document for document in removed if not bank.has_content(document.digest)]
-        bank.put(restored)
+        bank.require(beside.header.signature, bank.header.shape)
+        _require_kept(bank, "What was removed", beside.header)
+        documents = beside.documents(whole=True)
+        while some := list(islice(documents, _BATCH)):
+            removed += _places(some)
+            if bank.header.keeps_origins:
+                names = {origin[:2] for document in some for origin in document.origins}
+                present = {origin[:2] for document in bank.lookup(names) for origin in document.origins}
+                left = (tuple(at for at in document.origins if at[:2] not in present) for document in some)
+                some = [replace(document, origins=at) for document, at in zip(some, left, strict=True) if at]
+            else:
+                some = [document for document in some if not bank.has_content(document.digest)]
+            restored += _places(some)
+            bank.put(some)
     bank.checkpoint()
     database.end_undo(bank.path)
-    return _places(restored), _places(removed)
+    return restored, removed
+
+
+def _batches(items: Sequence[Any]) -> Iterator[Sequence[Any]]:
+    return (items[start : start + _BATCH] for start in range(0, len(items), _BATCH))
 
 
 def _places(documents: Iterable[StoredDocument]) -> int:

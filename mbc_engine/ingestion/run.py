@@ -242,11 +242,12 @@ class Run:
                 yield self._progress()
 
     def prune(self, origins: Collection[tuple[str, str]]) -> None:
-        """Remove origins whose files are gone, so that it can be undone."""
+        """Remove origins whose files are gone, so that it can be undone if the disk has room for that."""
+        if origins and self._bank.path:
+            with suppress(BankError):
+                self._pruned = remove_undoably(self._bank, origins)
         if origins:
-            remove = partial(remove_undoably, self._bank) if self._bank.path else self._bank.remove
-            self._pruned = remove(origins)
-            self._count_removed(self._pruned, origins)
+            self._count_removed(self._pruned or self._bank.remove(origins), origins)
 
     def _count_removed(self, removed: int, origins: Collection[tuple[str, str]]) -> None:
         self._removed += removed

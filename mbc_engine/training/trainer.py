@@ -3,7 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -85,7 +85,11 @@ def train(
             pass
         accelerator.end_training()
         return
-    with run_files.lock_run(run), closing(EventLog(run / EVENTS)) as log:
+    with ExitStack() as opened:
+        opened.enter_context(run_files.lock_run(run))
+        if not resume:
+            run_files.require_no_run(run)  # one may have ended while this one's model was loaded
+        log = opened.enter_context(closing(EventLog(run / EVENTS)))
         (run / CONFIG).write_text(config.to_toml())
         if command:
             (run / COMMAND).write_text(command)
@@ -227,7 +231,7 @@ class _Training:
             run_files.recover_model(self.run)
         before = run_files.load_snapshot(self.run / SNAPSHOT, self.model, self.optimizer)
         if before.data and before.data != self.state.data:
-            hint = "Restore their files, or start another run, with --from from this one's model."
+            hint = "Restore their files, or start another run, with --from and this run's model."
             raise DataError(f"The questions of {self.run} have changed since its training began.", hint=hint)
         self.state = replace(before, data=self.state.data)
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mbc_engine.bank import BankHeader, CodeShape, MemoryBank, ModelSignature, database
+from mbc_engine.bank import BankHeader, CodeShape, MemoryBank, ModelSignature, database, exchange
 from mbc_engine.bank.exchange import remove_undoably, undo_removal
 from mbc_engine.errors import BankError, ModelMismatch
 
@@ -36,6 +36,7 @@ def test_undo_adds_only_what_is_missing(made, path, rounds, keeps_origins):
             made.bank(**kind) as removed_plainly,
         ):
             patch.setattr(BankHeader, "block_chunks", property(lambda header: 7))
+            patch.setattr(exchange, "_BATCH", 2)
             bank.put(records(made, items))
             whole = made.lines(bank)
             before = {origin[:2]: origin for origin in bank.origins()}

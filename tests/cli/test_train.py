@@ -3,6 +3,7 @@ import signal
 
 import pytest
 
+from mbc_cli.models import new_run
 from mbc_engine.events import TrainStep
 from mbc_engine.training import trainer
 from tests.conftest import qa_examples, write_questions
@@ -55,6 +56,10 @@ def test_errors(refusal, home, arguments, code):
     (damaged / "command.json").write_text("[]")
     assert refusal(code, "train", *arguments)
     assert [*damaged.parent.iterdir()] == [damaged]  # no run was begun
+
+
+def test_trainings_that_begin_at_once_have_runs_of_their_own(tmp_path):
+    assert [new_run("presets/a.toml", tmp_path / "runs").name for _ in range(2)] == ["a-1", "a-2"]
 
 
 def test_ctrl_c_and_resume(mbc, preset, data, home, monkeypatch):

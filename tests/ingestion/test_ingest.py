@@ -20,7 +20,7 @@ import torch
 
 from mbc_engine import ingest, open_bank
 from mbc_engine.bank.exchange import undo_removal
-from mbc_engine.errors import DataError, ModelMismatch
+from mbc_engine.errors import BankError, DataError, ModelMismatch
 from mbc_engine.events import ContentLost, DocumentsIngested, FilesLeftOut, IngestStarted
 from mbc_engine.ingestion.reading import ChunkedDocument, FileRead, Workers, read_all
 from mbc_engine.ingestion.run import ingest_stream
@@ -91,6 +91,19 @@ def test_gone_files_are_told_and_pruned(model, bank, folder):
     assert (last.removed, last.pruned, last.bank_documents, last.gone) == (3, 3, 0, 0)
     assert undo_removal(bank) == (3, 3)
     assert sources(bank) == ["0.txt", "2.txt", "3.txt"]
+
+
+def test_what_cannot_be_kept_for_an_undo_is_pruned_all_the_same(model, bank, folder, monkeypatch):
+    list(ingest(model, bank, [folder]))
+    (folder / "1.txt").unlink()
+
+    def refuse(*_given):
+        raise BankError("The disk is full.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("mbc_engine.ingestion.run.remove_undoably", refuse)
+        last = last_of(ingest(model, bank, [folder], prune=True))
+    assert (last.removed, last.pruned, sources(bank)) == (1, 0, ["0.txt", "2.txt", "3.txt"])
 
 
 def test_losses_are_told_once(model, bank, folder, monkeypatch, tmp_path):

@@ -174,6 +174,16 @@ def test_stop_while_reading_texts(tiny, tmp_path, start):
     assert events == [Progressed("read texts", 20, 20), TrainStateChanged("stopped", 0, 10)]
 
 
+def test_a_run_that_ends_while_another_of_its_name_is_loaded_stays(tiny, tmp_path, start, monkeypatch):
+    start(tiny.config("gpt2", "bert"), "run")
+    before = (tmp_path / "run" / "config.toml").read_text()
+    checks = iter([lambda _: None, trainer.run_files.require_no_run])  # when the second began, there was none yet
+    monkeypatch.setattr(trainer.run_files, "require_no_run", lambda run: next(checks)(run))
+    with pytest.raises(ConfigError, match="already holds a run"):
+        start(tiny.config("gpt2", "bert", "training.seed=7"), "run")
+    assert (tmp_path / "run" / "config.toml").read_text() == before
+
+
 @pytest.mark.parametrize(
     "error",
     [OSError(28, "No space left on device"), pytest.param(SafetensorError("Too large"), marks=pytest.mark.slow)],

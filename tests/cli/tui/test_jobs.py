@@ -13,9 +13,11 @@ from mbc_cli.tui.jobs import (
     restore_documents,
     search_documents,
 )
+from mbc_engine.answer import AskOptions
 from mbc_engine.bank import MemoryBank
 from mbc_engine.errors import BankError
 from mbc_engine.text import read_file
+from tests.cli.stub_memory import answer
 from tests.needs import PATIENCE
 
 
@@ -45,6 +47,19 @@ def test_bank_that_appears_later(worker, states, memory):
     worker.load()
     worker.close()
     assert states.empty()
+
+
+def test_a_cancelled_question_is_not_followed_up_on(worker, memory):
+    def reply(question):
+        if question == "Where did Bea move?":
+            worker.cancel(2)
+        return answer("Aalen", question=question)
+
+    memory.reply = reply
+    for number, question in enumerate(("Where did Ada move?", "Where did Bea move?", "When did she leave?"), 1):
+        worker.ask(number, question, AskOptions())
+    worker._service.submit(lambda: None).result()
+    assert [asked for (asked,), _ in memory.batches][2:] == ["When did Ada leave?"]
 
 
 def test_bank_appears_changes_and_goes(home, make_bank, record):
