@@ -7,6 +7,7 @@ import threading
 from dataclasses import replace
 from functools import partial
 from itertools import count
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -177,8 +178,13 @@ def test_stop_while_reading_texts(tiny, tmp_path, start):
 def test_a_run_that_ends_while_another_of_its_name_is_loaded_stays(tiny, tmp_path, start, monkeypatch):
     start(tiny.config("gpt2", "bert"), "run")
     before = (tmp_path / "run" / "config.toml").read_text()
-    checks = iter([lambda _: None, trainer.run_files.require_no_run])  # when the second began, there was none yet
-    monkeypatch.setattr(trainer.run_files, "require_no_run", lambda run: next(checks)(run))
+    require_no_run, begun = trainer.run_files.require_no_run, list[Path]()
+
+    def require(run):
+        begun.append(run)
+        return None if len(begun) == 1 else require_no_run(run)  # when the second began, there was none yet
+
+    monkeypatch.setattr(trainer.run_files, "require_no_run", require)
     with pytest.raises(ConfigError, match="already holds a run"):
         start(tiny.config("gpt2", "bert", "training.seed=7"), "run")
     assert (tmp_path / "run" / "config.toml").read_text() == before
