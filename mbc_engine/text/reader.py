@@ -182,7 +182,7 @@ def _parts(
 
 def _contents(stream: ByteStream, format: Format, text_column: str | None) -> Iterator[Content | Skipped]:
     left = _MOST_TEXT
-    for content in read_rows(format.read(stream), text_column):
+    for content in read_rows(format.read(stream, by_row=text_column is not None), text_column):
         # A small file may name the same text, or page, as often as it likes.
         left -= len(content.text) if isinstance(content, Content) and not format.may_be_compressed else 0
         if left < 0:

@@ -1,9 +1,12 @@
 """Tables as lines of text: which rows name columns, and each row with these names."""
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, pairwise, takewhile
 from typing import Final
+
+from mbc_engine.text.language import word_set
 
 
 def table_lines(rows: Iterable[Sequence[str]], num_headers: int | None = None) -> list[str]:
@@ -15,18 +18,15 @@ def table_lines(rows: Iterable[Sequence[str]], num_headers: int | None = None) -
 
     Rows without text, and empty cells, are left out. A row of one cell alone, as a heading between rows, stays as it is.
     """
-    table = [cells for row in rows if any(cells := [cell.strip() for cell in row])]
+    table: Sequence[Sequence[str]] = [cells for row in rows if any(cells := [cell.strip() for cell in row])]
     width = max(map(len, table), default=0)
     if width > 1 and (titles := list(takewhile(lambda row: _is_one_cell(row) or len(row) == 1, table))):
-        # Below the only marked headers, two columns are names and values more often than not.
-        rest = num_headers and (max(num_headers - len(titles), 0) or (0 if width == 2 else None))
+        rest = None if num_headers is None else max(num_headers - len(titles), 0)
         return [*(row[0] for row in titles), *table_lines(table[len(titles) :], rest)]
     if num_headers is None and all(row[0].endswith(":") for row in table):
         return [line for row in table for line in _form_lines(row)]
-    if num_headers is None and width == 2:
-        values = [row[1] for row in table[1:] if row[1:] and row[1] and not _is_one_cell(row)]
-        # Else they are names and values, more often than not.
-        num_headers = None if all(is_value(text) or is_period(text) for text in values) else 0
+    if num_headers is None and (form := form_rows(table)):
+        table, num_headers = form, 0
     if num_headers is None:
         num_headers = int(len(table) > 1 and _is_spread(table[0]) and not holds_values(table[0], table[1:]))
         if num_headers and (names := names_of_two_rows(table)):
@@ -39,17 +39,48 @@ def table_lines(rows: Iterable[Sequence[str]], num_headers: int | None = None) -
     return [_row_line(names, row) for row in body]
 
 
-# From this share of numbers on, values are those of a column, in which some may be lacking.
+# Names of the column that holds the text of a document.
+TEXT_FIELDS: Final = ("text", "content", "body")
+# The headers of a table that names one property of a thing in each row.
+_KEYS: Final = word_set("property key field attribute parameter setting variable feature name eigenschaft feld merkmal")
+_KEY_VALUES: Final = word_set("value values wert inhalt")
+LONGEST_FORM: Final = 100
+# Values of so many kinds, none of which has this share, are of one thing; those of a column may have odd ones among them.
+_FEWEST_KINDS: Final = 3
 _MOST_OF_ONE_KIND: Final = 0.7
+_KINDS: Final = {
+    "date": re.compile(r"(?:19|20)\d\d-|\d\d?[./]\d\d?[./]|\d\d?:\d\d|\d\d?\.? [A-Z][a-z]{2}"),
+    "address": re.compile(r"\S+@|https?:"),
+    "phone": re.compile(r"(?:\+|0|\d+-)[\d ()-]{4,}$"),
+}
 
 
-def is_form(rows: Sequence[Sequence[str]]) -> bool:
-    """Whether rows of two cells are names with values, as colons after the names, or values of several kinds, tell."""
-    pairs = [(row[0], row[1]) for row in rows if len(row) == 2]
-    names, kinds = [name for name, _ in pairs], [is_value(text) or is_period(text) for _, text in pairs[1:]]
-    are_names = len({*names}) == len(names) and not any(map(is_value, names))
-    is_mixed = any(kinds) and sum(kinds) < _MOST_OF_ONE_KIND * len(kinds)
-    return bool(pairs) and ((are_names and is_mixed) or all(name.endswith(":") for name in names))
+def form_rows(table: Sequence[Sequence[str]]) -> Sequence[Sequence[str]]:
+    """The rows of a short table of two columns that are the names and values of one thing; [] if it is another table.
+
+    Its header, colons after the names, or values of several kinds tell. That header is left out.
+    """
+    if max(map(len, table), default=0) != 2 or not 1 < len(table) <= LONGEST_FORM + 1:
+        return []
+    first = [cell.lower() for cell in table[0]]
+    if {*TEXT_FIELDS} & {*first}:
+        return []
+    if first[0] in _KEYS and first[-1] in _KEY_VALUES:
+        return table[1:]
+    pairs = [row for row in table if len(row) == 2 and all(row) and not _is_one_cell(row)]
+    names = [name for name, _ in pairs]
+    if pairs and all(name.endswith(":") for name in names):
+        return table
+    kinds = Counter(_kind(value) for _, value in pairs[1:])  # the first may name the columns
+    are_names = len({*names}) == len(names) and not any(is_value(name) or name.endswith("?") for name in names)
+    is_mixed = len(kinds) >= _FEWEST_KINDS and max(kinds.values()) < _MOST_OF_ONE_KIND * len(pairs[1:])
+    return table if are_names and is_mixed else []
+
+
+def _kind(cell: str) -> str:
+    if not is_value(cell):
+        return "number" if is_period(cell) else "words"
+    return next((kind for kind, pattern in _KINDS.items() if pattern.match(cell)), "number")
 
 
 # "12.50 EUR", "2024-03-01", "555-0101", "a@example.org"; but years and quarters may head the columns of a report.
@@ -57,6 +88,7 @@ _VALUE = re.compile(
     r"[-+(~<>]*(?:[A-Z]{3}\s|[€$£¥]\s?)?\d[\d\s.,:/()+%€$£-]*(?:\s?[^\W\d_]{1,4})?|\S+@\S+\.\S+|https?://\S+"
 )
 _DAY = re.compile(r"\d{4}-\d\d-\d\d|\d\d?[./]\d\d?[./](?:\d{4}|\d\d)?")
+_LONGEST_VALUE: Final = 100
 _PERIOD = re.compile(r"(?:19|20)\d\d(?:[ /-]?(?:[QHW]\d\d?|\d\d))?")
 
 
@@ -67,7 +99,8 @@ def is_period(cell: str) -> bool:
 
 def is_value(cell: str) -> bool:
     """Whether a cell is a number, date or address, but no period."""
-    return _VALUE.fullmatch(cell) is not None and not is_period(cell)
+    is_short = len(cell) <= _LONGEST_VALUE  # the pattern takes quadratic time
+    return is_short and _VALUE.fullmatch(cell) is not None and not is_period(cell)
 
 
 def holds_values(first: Sequence[str], below: Sequence[Sequence[str]]) -> bool:

@@ -110,9 +110,11 @@ DELETED_ROW = "<w:tr><w:trPr><w:del w:id='9'/></w:trPr><w:tc><w:p/></w:tc><w:tc>
         (f"<w:p>{run('not ', '<w:strike/>')}{run('so', '<w:dstrike/>')}{run('x')}</w:p>", "~~not so~~x"),
         (f"<w:p><mc:AlternateContent xmlns:mc='{CHOICE}'>{VERSIONS}</mc:AlternateContent></w:p>", "box"),
         (paragraph("Contents", styled("TOCHeading")), "Contents"),
-        ("<w:tbl>" + cells([("Name", ""), ("Role", "")], [("Ada", ""), ("Chef", "")]) + "</w:tbl>", "Name: Role\nAda: Chef"),
+        ("<w:tbl>" + cells([("Name", ""), ("Role", "")], [("Ada", ""), ("Chef", "")]) + "</w:tbl>", "Name: Ada; Role: Chef"),
         ("<w:tbl>" + cells([("Name", ""), ("Role", "")]).replace("<w:rPr>", "<w:rPr><w:b/>")
-         + cells([("Ada", ""), ("Chef", "")]) + "</w:tbl>", "Name: Ada; Role: Chef"),
+         + cells([("On 2 May", ""), ("740", "")]) + "</w:tbl>", "Name: On 2 May; Role: 740"),
+        ("<w:tbl>" + cells([("Rent", ""), ("", ""), ("740", "")]).replace("<w:rPr>", "<w:rPr><w:b/>")
+         + cells([("Gas", ""), ("", ""), ("30", "")]) + "</w:tbl>", "Rent; 740\nGas; 30"),
         ("<w:tbl>" + DELETED_ROW + cells(
             (("City", ""), ("Year", ""), ("Trams", "<w:gridSpan w:val='2'/>")),
             (("Oslo", "<w:vMerge w:val='restart'/>"), ("1990", ""), ("5", ""), ("6", "")),
@@ -183,7 +185,7 @@ def test_headings_and_captions(read_one):
     assert sections(document) == [
         ("One", "One"),
         ("Deep", "One > Deep"),
-        ("a: b", "One > Deep > Table 1: Letters"),
+        ("a: c; b: d", "One > Deep > Table 1: Letters"),
         ("Two", "Two"),
     ]
 

@@ -38,6 +38,8 @@ from tests.text.conftest import sections
         ("| Item | Bin |\n|---|---:|\n| **A** [[x\\|y]] | 1<br>2 |\n| B | |\n\nc",
          "Item: A y (x); Bin: 1, 2\nItem: B\n\nc"),
         ("| Item | Bin |\n|---|---|", "Item; Bin"),
+        ("| Team | Team |\n|---|---|\n| Anna | Cook |\n| | |\n| Ben | Driver |", "Team\nAnna: Cook\nBen: Driver"),
+        ("| | |\n|---|---|\n| Anna | Cook |", "Anna: Cook"),
     ],
 )  # fmt: skip
 def test_text(read_one, page, text):

@@ -41,10 +41,12 @@ def test_plain_text(read_one, read):
         *(("1.1 Filter", "1. Care > 1.1 Filter"), ("Anode", "1. Care > Anode")),
     ]
     assert read_one("a.txt", "A TITLE\n\nText.").sections == ()
-    marked = "= The mill\nx\n== Wheel ==\na\n\nWho owns a road\n=====\nThe road\nb\n=== Deep\n\nc == d"
+    marked = "= The mill\nx\n\n== Wheel ==\na\n== 5 passed ==\n\n== 5 ==\n\nWho owns a road\n=====\nThe road\nb\n\n=== Deep\n\nc\n== d"
     assert sections(read_one("a.adoc", marked)) == [
         *(("= The mill", "The mill"), ("== Wheel ==", "The mill > Wheel"), ("=== Deep", "The mill > Wheel > Deep"))
     ]
+    short = "HEADING ONE\n===\na\n\nA VERY LONG CAPITAL LINE\n---\nb"
+    assert [line for line, _ in sections(read_one("a.txt", short))] == ["HEADING ONE", "A VERY LONG CAPITAL LINE"]
     (first, *_, last) = read("a.txt", "FIRST\n\na\n\nLAST\n\n" + "words and words.\n" * 5000)
     assert (sections(first)[-1], last.sections[0]) == (("LAST", "LAST"), (0, "LAST"))
 
@@ -80,6 +82,22 @@ def test_org(read_one):
     assert (document.title, document.date) == ("Notes", "2024-05-01")
     assert "\na: 1; b: 2\n** Deep" in document.text
     assert sections(document) == [("* TODO [#A] Orion :work:", "Orion"), ("** Deep", "Orion > Deep")]
+
+
+@pytest.mark.parametrize(
+    ("table", "lines"),
+    [
+        ("|a|1|\n|b|2|\n|-\n|Sum|3|", "a: 1\nb: 2\nSum: 3"),
+        ("|Anna|3|\n|-\n|Ben|4|\n|-\n|Cy|5|", "Anna: 3\nBen: 4\nCy: 5"),
+        ("|Name|Role|\n|Anna|Cook|\n|Ben|Mate|\n|-\n|Cy|Mate|",
+         "Name: Anna; Role: Cook\nName: Ben; Role: Mate\nName: Cy; Role: Mate"),
+        ("|-\n|Name|Role|\n|-\n|Anna|Cook|\n|-", "Name: Anna; Role: Cook"),
+        ("|Size|Size|Fee|\n|up|to|EUR|\n|-\n|a|b|c|", "Size up: a; Size to: b; Fee EUR: c"),
+        ("|Name|Role|\n|Anna|Cook|\n|-", "Name: Anna; Role: Cook"),
+    ],
+)  # fmt: skip
+def test_rules_in_tables_of_org(read_one, table, lines):
+    assert read_one("a.org", table).text == lines
 
 
 PYTHON = '''import os

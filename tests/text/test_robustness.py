@@ -44,6 +44,8 @@ HOSTILE = {
         text * 3_000
         for text in (r"\textbf{", r"\begin{tabular}", r"\section{", "$$", r"\[", r"\item[", "%", r"\begin{equation}")
     ],
+    "a.ltx": [r"\SI[" * 60_000],
+    "a.org": ["|a|b|\n|x|" + "@" * 200_000],
     "a.c": [f"{text}\n{{\n" * 2_000 for text in ("a " * 200, "def " * 70, "(" * 299, "a:" * 149 + "(")],
     "a.rtf": [
         rf"{{\rtf1 {inner}"

@@ -190,14 +190,45 @@ def test_names_that_come_again_and_a_title_in_the_middle(read):
     assert [row.text for row in rows] == ["Stock", "Item: Rope; Bin: b", "Item: Sail; Bin: c"]
 
 
-def test_names_and_values(read_one, read):
-    assert (
-        read_one("a.csv", "Project,Orion\nHead,Kai Moe\nBudget,4100\n").text
-        == "Project: Orion\nHead: Kai Moe\nBudget: 4100"
-    )
-    assert [row.text for row in read("a.csv", "City,Trams\nOslo,4\nVik,5\nNes,6\nHof,?\n")][2:] == [
-        "City: Nes; Trams: 6",
-        "City: Hof; Trams: ?",
+@pytest.mark.parametrize(
+    ("table", "text"),
+    [
+        ("Project,Orion\nHead,Kai Moe\nStart,2024-05-02\nBudget,4100\n",
+         "Project: Orion\nHead: Kai Moe\nStart: 2024-05-02\nBudget: 4100"),
+        ("Surname,Okonkwo\nPhone,555-0101\n\nBorn,1951-03-02\nRent,740 EUR,\n",
+         "Surname: Okonkwo\nPhone: 555-0101\nBorn: 1951-03-02\nRent: 740 EUR"),
+        ("Name:,Ada\nBorn:,1980\n", "Name: Ada\nBorn: 1980"),
+    ],
+)  # fmt: skip
+def test_names_and_values(read_one, table, text):
+    assert read_one("a.csv", table).text == text
+
+
+@pytest.mark.parametrize(
+    ("table", "last"),
+    [
+        ("City,Trams\nOslo,4\nVik,5\nNes,6\nHof,?\n", "City: Hof; Trams: ?"),
+        ("Item,Price\nTea,3.50\nCake,free\nPie,on request\n", "Item: Pie; Price: on request"),
+        ("Student,Grade\nAnna,A\nBen,87\nCleo,B\nDan,C\n", "Student: Dan; Grade: C"),
+        ("Term,Meaning\nNotice,14 days\nLease,a contract\nRent,what is paid\n", "Term: Rent; Meaning: what is paid"),
+        ("Name,Score\nAnna,7\nBen,\nCleo,\nDan,\n", "Name: Dan"),
+        ("Task,Due\nPaint,5 May\nRoof,2024-05-01\nFence,open\n", "Task: Fence; Due: open"),
+        ("Item,Price\nTea,3\nCake,free\nPie,4\nJam,5\nHam,6\nNut,7\nOil,2024-05-01\nRye,8\n", "Item: Rye; Price: 8"),
+        ("title,text\nA,42\nB,It rained.\nC,2024-05-01\n", "C\n\n2024-05-01"),
+    ],
+)  # fmt: skip
+def test_odd_values_make_no_form(read, table, last):
+    documents = read("a.csv", table)
+    assert (len(documents), documents[-1].text) == (len(table.splitlines()) - 1, last)
+
+
+def test_a_form_in_a_named_text_column(write):
+    table = "question,answer\nBy,Ada\nFee,4\nFrom,2024-05-01\n"
+    assert len(list(read_file(write("a.csv", table)))) == 1
+    assert [text for _, text in rows(read_file(write("a.csv", table), "Answer"))] == [
+        "question: By; answer: Ada",
+        "question: Fee; answer: 4",
+        "question: From; answer: 2024-05-01",
     ]
 
 

@@ -15,6 +15,13 @@ from mbc_engine.text.tables import table_lines
         ([["Stock"] * 3, ["Pump", "Bar", "At"], ["Idun", "5", "in\nuse"]], None, ["Stock", "Pump: Idun; Bar: 5; At: in use"]),
         ([["a", "a"]] * 2000, None, ["a"] * 2000),
         ([["Light"] * 2, ["Built", "1868"], ["Height", "31 m"]], 1, ["Light", "Built: 1868", "Height: 31 m"]),
+        ([["Staff"] * 3, ["Anna", "Cook", "Oslo"], ["Ben", "Driver", "Rome"]], 1, ["Staff", "Anna; Cook; Oslo", "Ben; Driver; Rome"]),
+        ([["Staff"] * 3, ["Name", "Job", "At"], ["Ben", "Driver", "Rome"]], 2, ["Staff", "Name: Ben; Job: Driver; At: Rome"]),
+        # Two columns: with names, or a form.
+        ([["Country", "Capital"], ["Italy", "Rome"]], None, ["Country: Italy; Capital: Rome"]),
+        ([["Name", "Date"], ["Fair", "2024-05-01"], ["Show", "open"]], None, ["Name: Fair; Date: 2024-05-01", "Name: Show; Date: open"]),
+        ([["Property", "Value"], ["Model", "Hydra 9"]], None, ["Model: Hydra 9"]),
+        ([["Head", "Kai"], ["At", "Oslo"], ["Born", "2001-05-02"], ["Pay", "41 EUR"]], None, ["Head: Kai", "At: Oslo", "Born: 2001-05-02", "Pay: 41 EUR"]),
         ([["Name:", "Ann"], ["Born:", "1954"]], None, ["Name: Ann", "Born: 1954"]),
         ([["Name:", "Ann", "Born:", "1954"], ["At:", "a\nB", "a\nB", ""]], None, ["Name: Ann", "Born: 1954", "At: a, B"]),
         ([["", "Q1", "Q1"], ["", "in", "out"], ["Oslo", "1", "2"]], 2, ["Oslo; Q1 in: 1; Q1 out: 2"]),

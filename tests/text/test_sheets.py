@@ -2,7 +2,7 @@
 
 import pytest
 
-from mbc_engine.text import Document, Skipped
+from mbc_engine.text import Document, Skipped, read_file
 from tests.archives import zipped
 
 _LINK = '<Relationship Id="{0}" Type="http://x/{1}" Target="{2}"/>'
@@ -131,8 +131,13 @@ def test_merged_cells_comments_and_losses(read):
     [
         (row(1, "Name:", "Ada") + row(2, "Born:", 1980), ["Name: Ada; Born: 1980"]),
         (
-            row(1, "Pump", "Skadi") + row(2, "Bar", 3.9) + row(3, "Place", "Hall"),
-            ["Pump: Skadi; Bar: 3.9; Place: Hall"],
+            row(1, "Pump", "Skadi") + row(2, "Bar", 3.9) + row(3, "Place", "Hall") + row(4, "Built", "2024-05-02"),
+            ["Pump: Skadi; Bar: 3.9; Place: Hall; Built: 2024-05-02"],
+        ),
+        (row(1, "Property", "Value") + row(2, "Model", "Hydra 9"), ["Model: Hydra 9"]),
+        (
+            row(1, "Item", "Cost") + row(2, "Tea", 3.5) + row(3, "Pie", "free"),
+            ["Item: Tea; Cost: 3.5", "Item: Pie; Cost: free"],
         ),
         (row(1, "Ada", 5) + row(2, "Bo", 6), ["Ada: 5", "Bo: 6"]),
         (row(1, "a", "b") + row(2, 1, 2) + row(4, "c", "d", "e") + row(5, 3, 4, 5), ["a: 1; b: 2", "c: 3; d: 4; e: 5"]),
@@ -143,6 +148,20 @@ def test_merged_cells_comments_and_losses(read):
 )
 def test_other_layouts(read, rows, found):
     assert [text for _, text in texts(read("a.xlsx", xlsx(rows)))] == found
+
+
+def test_a_comment_on_names_that_come_again(read):
+    sheet = row(1, "a", "b") + row(2, 1, 2) + row(3, "a", "b")
+    comment = "<a><threadedComment ref='B3'><text>In EUR.</text></threadedComment></a>"
+    more = {"xl/_rels/s.xml.rels": links(("a", "threadedComment", "t.xml")), "xl/t.xml": comment}
+    assert texts(read("a.xlsx", xlsx(sheet, more=more)))[1] == ("Stock, row 3", "a: a; b: b\n\nComment: In EUR.")
+
+
+def test_a_form_in_a_named_text_column(write):
+    sheet = row(1, "question", "answer") + row(2, "By", "Ada") + row(3, "Fee", 4) + row(4, "From", "2024-05-01")
+    path = write("a.xlsx", xlsx(sheet))
+    assert len(list(read_file(path))) == 1
+    assert texts(read_file(path, "answer"))[1] == ("Stock, row 3", "question: Fee; answer: 4")
 
 
 def test_opendocument(read):

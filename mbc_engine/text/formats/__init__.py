@@ -22,6 +22,7 @@ class Format:
     reader: str  # a module here and its function, imported at the first file of this kind
     suffixes: tuple[str, ...]
     may_be_compressed: bool = True
+    may_be_form: bool = False  # whether a table that is about one thing may be one text
     # Raised when the same bytes are read as another text than before, so that an ingest reads such files again.
     version: int = 1
 
@@ -30,13 +31,15 @@ class Format:
         """Its part of the digests."""
         return self.name if self.version == 1 else f"{self.name} {self.version}"
 
-    def read(self, file: "ByteStream") -> "Iterator[Content | Row | Skipped]":
+    def read(self, file: "ByteStream", *, by_row: bool = False) -> "Iterator[Content | Row | Skipped]":
         """Contents of bytes, lazily; a part that cannot be read is `Skipped`, with its name as the source.
 
-        Raises UnreadableFile if the file, or the rest of it, cannot be read.
+        With `by_row`, each row of a table is a text of its own. Raises UnreadableFile if the file, or the rest of it,
+        cannot be read.
         """
         module, _, function = self.reader.partition(".")
-        contents: Iterator[Content | Row | Skipped] = getattr(import_module(f"{__name__}.{module}"), function)(file)
+        read = getattr(import_module(f"{__name__}.{module}"), function)
+        contents: Iterator[Content | Row | Skipped] = read(file, by_row=by_row) if self.may_be_form else read(file)
         return contents
 
 
@@ -68,10 +71,10 @@ FORMATS = (
     Format("subtitles", "subtitles.read_subtitles", (".srt", ".vtt"), version=2),
     # The same name: a row is the same document in either format.
     Format("row", "nested.read_jsonl", (".jsonl", ".ndjson")),
-    Format("row", "delimited.read_csv", (".csv", ".tsv", ".tab", ".psv")),
+    Format("row", "delimited.read_csv", (".csv", ".tsv", ".tab", ".psv"), may_be_form=True),
     Format("row", "nested.read_json", (".json", ".geojson", ".jsonc", ".json5", ".webmanifest")),
-    Format("row", "sheets.read_xlsx", (".xlsx", ".xlsm", ".xltx"), may_be_compressed=False),
-    Format("row", "sheets.read_ods", (".ods", ".ots"), may_be_compressed=False),
+    Format("row", "sheets.read_xlsx", (".xlsx", ".xlsm", ".xltx"), may_be_compressed=False, may_be_form=True),
+    Format("row", "sheets.read_ods", (".ods", ".ots"), may_be_compressed=False, may_be_form=True),
     Format("xml", "settings.read_xml", (".xml", ".rss", ".atom", ".opml", ".kml", ".gpx", ".plist")),
     # Their bytes are their text, as those of a text file; the sections differ.
     Format("text", "settings.read_yaml", (".yaml", ".yml")),

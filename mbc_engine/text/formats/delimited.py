@@ -8,9 +8,17 @@ from typing import Final
 
 from mbc_engine.text.decoding import LINE_CHARACTERS, ByteStream, lines, storable
 from mbc_engine.text.document import Content, UnreadableFile
-from mbc_engine.text.formats.rows import LONGEST_NAME, TEXT_FIELDS, Cell, Row
-from mbc_engine.text.language import word_set
-from mbc_engine.text.tables import holds_values, is_form, is_period, is_value, names_of_two_rows, table_lines
+from mbc_engine.text.formats.rows import LONGEST_NAME, Cell, Row
+from mbc_engine.text.tables import (
+    LONGEST_FORM,
+    TEXT_FIELDS,
+    form_rows,
+    holds_values,
+    is_period,
+    is_value,
+    names_of_two_rows,
+    table_lines,
+)
 
 # The first wins a tie: the later ones are more common in prose.
 _SEPARATORS: Final = "\t|;,"
@@ -22,19 +30,19 @@ _HEAD_CHARACTERS: Final = 1 << 20
 _MOST_ABOVE: Final = 30
 _MOST_LEFT: Final = 2
 _FEWEST_NAMES: Final = 3
-# Rows that are a whole table, or show what one is.
+# Rows that show what a table is.
 _FEW: Final = 100
-# The headers of a table that names one property of a thing in each row.
-_KEYS: Final = word_set("property key field attribute parameter setting variable feature name eigenschaft feld merkmal")
-_VALUES: Final = word_set("value values content wert inhalt")
 # A quotation mark that is not closed within so many lines is a letter.
 _MOST_CELL_LINES: Final = 5000
 # After so many lines were read in vain to find the end of a cell, no cell has several.
 _MOST_IN_VAIN: Final = 50_000
 
 
-def read_csv(stream: ByteStream) -> Iterator[Content | Row]:
-    """What stands above the header, as one text, and the non-blank rows below, numbered from 1."""
+def read_csv(stream: ByteStream, *, by_row: bool = False) -> Iterator[Content | Row]:
+    """What stands above the header, as one text, and the non-blank rows below, numbered from 1.
+
+    A table of the names and values of one thing is one text too, except `by_row`.
+    """
     source = lines(stream, "")
     head, size = list[str](), 0
     for line in source:
@@ -59,29 +67,30 @@ def read_csv(stream: ByteStream) -> Iterator[Content | Row]:
     title = "\n".join(table_lines((_trimmed(cells) for cells in islice(records, above)), 0))
     if title:
         yield Content(storable(title), title.encode(), part="header")
-    first = next(records, [])
-    columns = first if is_header(first, shown[above + 1 :]) else []
-    if columns and (both := names_of_two_rows(shown[above : above + _FEW])):
-        columns = both
-        next(records)
-    names = [storable(name)[:LONGEST_NAME] for name in columns]
-    records = records if columns else chain([first], records)
-    yield from _rows(names, records, "; ".join(title.splitlines()), shown[above + 1 :])
+    yield from _table(records, shown[above:], "; ".join(title.splitlines()), by_row=by_row)
 
 
-def _rows(
-    names: list[str], records: Iterator[list[str]], context: str, shown: Sequence[Sequence[str]]
+def _table(
+    records: Iterator[list[str]], shown: Sequence[list[str]], context: str, *, by_row: bool
 ) -> Iterator[Content | Row]:
-    is_named = len(names) == 2 and names[0].lower() in _KEYS and names[1].lower() in _VALUES
-    if is_named or (
-        len(names) == 2 and is_form([names, *shown])
-    ):  # what a thing is, of which no line makes sense alone
-        ahead = list(islice(records, _FEW + 1))
-        if len(ahead) <= _FEW:
-            text = storable("\n".join(table_lines(ahead if is_named else [names, *ahead], 0)))
+    """The table whose first records are shown."""
+    if not by_row and form_rows(_filled(shown)):
+        ahead = list(islice(records, LONGEST_FORM + 2))
+        if form := form_rows(_filled(ahead)):  # no line of it makes sense alone
+            text = storable("\n".join(table_lines(form, 0)))
             yield Content(text, text.encode())
             return
         records = chain(ahead, records)
+    first = next(records, [])
+    columns = first if is_header(first, shown[1:]) else []
+    if columns and (both := names_of_two_rows(shown[:_FEW])):
+        columns = both
+        next(records)
+    names = [storable(name)[:LONGEST_NAME] for name in columns]
+    yield from _rows(names, records if columns else chain([first], records), context)
+
+
+def _rows(names: list[str], records: Iterator[list[str]], context: str) -> Iterator[Row]:
     for number, cells in enumerate(records, 1):
         if any(cells) and cells != names:  # in files that were put together, the names come again
             all_names = names + [""] * (len(cells) - len(names))
@@ -140,6 +149,10 @@ def num_short_above(records: Sequence[Sequence[str]], width: int, filled: int) -
     # A row of a table without values looks like names of columns too.
     is_table = number and are_short and below and any(map(is_value, below[0])) and is_header(records[number], below)
     return number if is_table and not names_of_two_rows(records[number - 1 : number + _FEW]) else 0
+
+
+def _filled(records: Iterable[Sequence[str]]) -> list[Sequence[str]]:
+    return [_trimmed(cells) for cells in records if any(cells)]
 
 
 def _trimmed(cells: Sequence[str]) -> Sequence[str]:

@@ -150,9 +150,11 @@ class _Page:
                 lines.append(token.map[0])
             elif token.type == "inline":
                 rows[-1].append(_inline(token.content, self._references))
-        for line, row in zip(lines[1:] or lines, rows[1:] or rows, strict=True):
-            written = table_lines([rows[0], row], 1) if len(rows) > 1 else table_lines([row], 1)
-            yield from ((line, shown) for shown in written)
+        filled = [(line, row) for line, row in zip(lines, rows, strict=True) if any(map(str.strip, row))]
+        written = table_lines((row for _, row in filled), int(bool(filled) and filled[0][1] is rows[0]))
+        # All but the header have a line each.
+        below = filled[len(filled) - len(written) :]
+        yield from ((line, shown) for (line, _), shown in zip(below, written, strict=True))
 
 
 def _unquoted(line: str) -> str:

@@ -5,7 +5,7 @@ The text stays as it was written, except that commands of LaTeX and roff become 
 
 import logging
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Final
@@ -21,7 +21,7 @@ from mbc_engine.text.document import (
     sections_of,
 )
 from mbc_engine.text.language import word_set
-from mbc_engine.text.tables import table_lines
+from mbc_engine.text.tables import holds_values, table_lines
 
 _LONGEST_LINE: Final = 300
 _LONGEST_HEADING: Final = 200
@@ -46,7 +46,9 @@ _NUMBERED: Final = re.compile(
 )
 _FEWEST_CAPITALS: Final = 4
 # A heading of AsciiDoc or of a wiki: "== Closure ==".
-_MARKED: Final = re.compile(r"^(?P<marks>\A=|={2,6}) (?P<text>[^\s=][^\n]{0,80}?)(?: +=+)?[ \t]*$", re.MULTILINE)
+_MARKED: Final = re.compile(
+    r"(?:\A|\n[ \t]*\n)(?P<marks>\A=|={2,6}) (?P<text>[^\s=][^\n]{0,80}?)(?: +=+)?[ \t]*$", re.MULTILINE
+)
 
 
 def read_text(stream: ByteStream) -> Iterator[Content]:
@@ -64,13 +66,17 @@ def read_text(stream: ByteStream) -> Iterator[Content]:
 
 
 def _text_headings(text: str) -> list[Heading]:
-    headings = [Heading(match.start(), len(match["marks"]), match["text"]) for match in _MARKED.finditer(text)]
+    headings = [
+        Heading(match.start("marks"), len(match["marks"]), match["text"])
+        for match in _MARKED.finditer(text)
+        if any(map(str.isalpha, match["text"]))
+    ]
     for match in _ALONE.finditer(text):
         line, signs = match["text"].rstrip(), match["signs"] or ""
         numbered = _NUMBERED.match(line)
         is_capital = line.isupper() and sum(map(str.isalpha, line)) >= _FEWEST_CAPITALS
         # A much shorter line of signs parts what is above it from what is below.
-        is_heading = (numbered or is_capital or signs) and (not signs or 2 * len(signs) >= len(line))
+        is_heading = numbered or is_capital or (signs and 2 * len(signs) >= len(line))
         if is_heading and not line.startswith("=") and not line.endswith((".", ",", ";", "!", "?")):
             is_below = signs[:1] not in ("", "=", "#")
             level = 1 + (numbered["number"].count(".") if numbered and numbered["number"] else is_below)
@@ -114,6 +120,7 @@ def _rst_headings(text: str) -> Iterator[Heading]:
 _ORG_HEADING: Final = re.compile(
     r"(\*+)[ \t]+(?:(?:TODO|DONE|NEXT|WAITING)[ \t]+)?(?:\[#\w\][ \t]+)?(\S.*?)(?:[ \t]+:[\w@#%:]+:)?[ \t]*$"
 )
+_MOST_HEADERS: Final = 2
 _ORG_TITLE: Final = re.compile(r"^#\+title:[ \t]*(\S.*)", re.MULTILINE | re.IGNORECASE)
 
 
@@ -133,17 +140,24 @@ def read_org(stream: ByteStream) -> Iterator[Content]:
 def _with_rows(text: str) -> str:
     lines: list[str] = []
     rows: list[list[str]] = []
-    num_headers: int | None = None
+    num_above = 0  # the first rule
     for line in (*text.split("\n"), ""):
         if re.match(r"\s*\|-", line):
-            num_headers = num_headers or len(rows) or None
+            num_above = num_above or len(rows)
         elif line.lstrip().startswith("|"):
-            rows.append(line.strip().strip("|").split("|"))
+            rows.append([cell.strip() for cell in line.strip().strip("|").split("|")])
         else:
-            lines += table_lines(rows, num_headers)
-            rows, num_headers = [], None
+            lines += table_lines(rows, _num_headers(rows, num_above))
+            rows, num_above = [], 0
             lines.append(line)
     return "\n".join(lines[:-1])
+
+
+def _num_headers(rows: Sequence[Sequence[str]], num_above: int) -> int | None:
+    """How many rows name the columns, as those above a rule do unless they are data or many; None to tell by the rows."""
+    below = rows[num_above:]
+    are_data = num_above > _MOST_HEADERS or not below or any(holds_values(row, below) for row in rows[:num_above])
+    return None if are_data else num_above or None
 
 
 _ROFF_ESCAPE: Final = re.compile(
@@ -283,23 +297,25 @@ _MOST_TEX_BYTES: Final = 8 << 20
 _LONGEST_PARAGRAPH: Final = 20_000
 _MOST_PARAGRAPHS: Final = 10_000
 _TEX_SIGN: Final = re.compile(r"[\\{}$~^_]|``|''|--")
-_TEX_HEADING: Final = re.compile(r"\\(part|chapter|(?:sub){0,2}section|(?:sub)?paragraph)\*?[ \t]*(?:\[[^\]\n]*\])?\{")
+_TEX_HEADING: Final = re.compile(
+    r"\\(part|chapter|(?:sub){0,2}section|(?:sub)?paragraph)\*?[ \t]*(?:\[[^\]\n]{0,300}\])?\{"
+)
 _BRACES: Final = re.compile(r"\{((?:[^{}\\]|\\.|\{(?:[^{}\\]|\\.){0,300}\}){0,300})\}", re.DOTALL)
 _TEX_LEVELS: Final = ("part", "chapter", "section", "subsection", "subsubsection", "paragraph", "subparagraph")
 _TEX_COMMENT: Final = re.compile(r"(?<!\\)%.*\n?[ \t]*")
 # Environments in which a line break or a mark is part of an equation.
 _TEX_MATH: Final = re.compile(r"\\begin\{(?:equation|align|gather|multline|eqnarray|displaymath|math)|\$\$|\\\[")
-_TEX_TABLE: Final = re.compile(r"\\begin\{(tabular[xy*]?|longtable)\}(?:\[[^\]\n]*\])?(?:\{[^{}\n]*\}){0,2}")
+_TEX_TABLE: Final = re.compile(r"\\begin\{(tabular[xy*]?|longtable)\}(?:\[[^\]\n]{0,300}\])?(?:\{[^{}\n]*\}){0,2}")
 _TEX_RULE: Final = re.compile(r"\\(?:hline|toprule|midrule|bottomrule|cline\{[^{}\n]*\})")
 _TEX_MARKS: Final = re.compile(
-    r"\\(?:begin|end)\{[\w*]+\}(?:\[[^\]\n]*\])?|\\(?:includegraphics|label|vspace|hspace|bibliographystyle|maketitle|tableofcontents|centering|noindent|usepackage|pagestyle)\b\*?(?:\[[^\]\n]*\])?(?:\{[^{}\n]*\})?"
+    r"\\(?:begin|end)\{[\w*]+\}(?:\[[^\]\n]{0,300}\])?|\\(?:includegraphics|label|vspace|hspace|bibliographystyle|maketitle|tableofcontents|centering|noindent|usepackage|pagestyle)\b\*?(?:\[[^\]\n]{0,300}\])?(?:\{[^{}\n]*\})?"
 )
 _TEX_CITED: Final = re.compile(
-    r"\\(?:no)?(?:cite|ref|eqref|autoref|cref|pageref)[a-zA-Z]*\*?(?:\[[^\]\n]*\]){0,2}\{([^{}\n]*)\}"
+    r"\\(?:no)?(?:cite|ref|eqref|autoref|cref|pageref)[a-zA-Z]*\*?(?:\[[^\]\n]{0,300}\]){0,2}\{([^{}\n]*)\}"
 )
 # A number with its unit, of siunitx.
 _TEX_QUANTITY: Final = re.compile(
-    r"\\(?:(?:SI|qty)(?:\[[^\]\n]*\])?\{([^{}\n]*)\}|(?:si|unit|num)(?:\[[^\]\n]*\])?)\{([^{}\n]*)\}"
+    r"\\(?:(?:SI|qty)(?:\[[^\]\n]{0,300}\])?\{([^{}\n]*)\}|(?:si|unit|num)(?:\[[^\]\n]{0,300}\])?)\{([^{}\n]*)\}"
 )
 _TEX_PREFIX: Final = re.compile(r"(\\(?:nano|micro|milli|centi|deci|hecto|kilo|mega|giga))\s*\\")
 _TEX_UNITS: Final = {"percent": r"\%", "degreeCelsius": "°C", "celsius": "°C", "degree": "°"}

@@ -11,8 +11,8 @@ from typing import Final, NamedTuple
 
 from mbc_engine.text.decoding import storable
 from mbc_engine.text.document import Content, Section, Skipped, UnreadableFile, day_of, with_title
+from mbc_engine.text.tables import TEXT_FIELDS
 
-TEXT_FIELDS: Final = ("text", "content", "body")
 LONGEST_NAME: Final = 200
 _LONGEST_ID: Final = 200
 _LONGEST_LIST: Final = 200

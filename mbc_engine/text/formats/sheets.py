@@ -29,7 +29,7 @@ from mbc_engine.text.formats.archives import (
 )
 from mbc_engine.text.formats.delimited import is_header, num_short_above
 from mbc_engine.text.formats.rows import LONGEST_NAME, Cell, Row
-from mbc_engine.text.tables import is_form, is_value
+from mbc_engine.text.tables import LONGEST_FORM, form_rows, is_value
 
 # The row and column of a cell, from 1.
 _Place = tuple[int, int]
@@ -37,7 +37,6 @@ _Place = tuple[int, int]
 _MOST_REPEATED: Final = 1000
 # How many rows of a table tell the names of its columns.
 _HEAD_ROWS: Final = 200
-_LONGEST_FORM: Final = 40
 
 
 @dataclass
@@ -70,8 +69,8 @@ class _Sheet:
                 if row == first[0] or row in self.rows:
                     self.rows[row].setdefault(column, text)
 
-    def table_rows(self, title: str, date: str | None) -> Iterator[Row]:
-        """Each row with the names above it. A line of one text names what is below it."""
+    def table_rows(self, title: str, date: str | None, *, by_row: bool) -> Iterator[Row]:
+        """Each row with the names above it. A line of one text names what is below it. A form is one row, except `by_row`."""
         names: dict[int, str] = {}
         caption = ""
         for block in self._blocks():
@@ -86,7 +85,7 @@ class _Sheet:
                 texts = dict.fromkeys(text for _, text in sorted(self.rows[number].items()))
                 caption = "; ".join(filter(None, (caption, *texts)))[:LONGEST_NAME]
                 yield self._row(number, {}, title, date)
-            if not names and (form := self._form(rest)):
+            if not names and not by_row and (form := self._form(rest)):
                 context = " > ".join(filter(None, (title, self.name, caption)))
                 yield replace(self._row(rest[0], {}, context, date, rest), cells=form)
                 continue
@@ -94,7 +93,7 @@ class _Sheet:
                 names = {column: _name(row.get(column, "") for row in header) for column in chain(*header)}
                 del rest[: len(header)]
             for number in rest:
-                if self.rows[number] == names:  # again, as on each page
+                if self.rows[number] == names and number not in self.comments:  # again, as on each page
                     continue
                 yield self._row(number, names, " > ".join(filter(None, (title, self.name, caption))), date)
 
@@ -105,11 +104,14 @@ class _Sheet:
             yield [number for _, number in block]
 
     def _num_short_above(self, block: list[int]) -> int:
-        columns = sorted({column for number in block for column in self.rows[number]})
-        table = [[self.rows[number].get(column, "") for column in columns] for number in block]
+        table = self._table(block)
         counts = Counter(len(self.rows[number]) for number in block)
-        number = num_short_above(table, len(columns), max(counts, key=counts.__getitem__, default=0))
+        number = num_short_above(table, max(map(len, table), default=0), max(counts, key=counts.__getitem__, default=0))
         return 0 if self.groups.intersection(block[:number]) else number
+
+    def _table(self, block: list[int]) -> list[list[str]]:
+        columns = sorted({column for number in block for column in self.rows[number]})
+        return [[self.rows[number].get(column, "") for column in columns] for number in block]
 
     def _names(self, block: list[int]) -> list[dict[int, str]]:
         """The rows at the top of a block that name its columns: one, below those that group columns; [] if none does."""
@@ -122,11 +124,8 @@ class _Sheet:
 
     def _form(self, block: list[int]) -> list[Cell]:
         """The names and values of a short block that is a form, about one thing; else []."""
-        rows = [[text for _, text in sorted(self.rows[number].items())] for number in block]
-        columns = {column for number in block for column in self.rows[number]}
-        if len(columns) != 2 or not 1 < len(block) <= _LONGEST_FORM or not is_form(rows):
-            return []
-        return [Cell(row[0].rstrip(":") if row[1:] else "", row[-1]) for row in rows]
+        rows = form_rows(self._table(block)) if len(block) <= LONGEST_FORM + 1 else []
+        return [Cell(name.rstrip(":") if value else "", value or name) for name, value in rows]
 
     def _parts(self, number: int, below: dict[int, str]) -> bool:
         """Whether a text over several columns has others, and no value, below it."""
@@ -141,7 +140,7 @@ class _Sheet:
     ) -> Row:
         """A row, with the comments on it, or on all of a block."""
         cells = [Cell(names.get(column, ""), text) for column, text in sorted(self.rows[number].items())]
-        if not names and len(cells) == 2:  # a form
+        if not names and len(cells) == 2:  # a name and its value
             cells = [Cell(cells[0].text.rstrip(":"), cells[1].text)]
         below = "\n".join(chain.from_iterable(self.comments.pop(of, ()) for of in block or [number]))
         return Row(number, cells, below, self.name, context, date=date)
@@ -152,13 +151,13 @@ def _name(parts: Iterable[str]) -> str:
     return " ".join(" ".join(dict.fromkeys(parts)).split())[:LONGEST_NAME]
 
 
-def read_xlsx(stream: ByteStream) -> Iterator[Row]:
+def read_xlsx(stream: ByteStream, *, by_row: bool = False) -> Iterator[Row]:
     """The rows of all sheets, hidden ones too."""
     with damage_is_unreadable():
         _, archive = read_archive(stream)
         title, date = archive.properties
         losses = Counter[str](macro=int("xl/vbaProject.bin" in archive.names))
-        rows = [row for sheet in _excel_sheets(archive, losses) for row in sheet.table_rows(title, date)]
+        rows = [row for sheet in _excel_sheets(archive, losses) for row in sheet.table_rows(title, date, by_row=by_row)]
     yield from _with_losses(rows, losses)
 
 
@@ -211,9 +210,9 @@ def _excel_comments(archive: Archive, sheet: str, people: Mapping[str | None, st
             yield comment.get("ref", ""), f"Comment by {author}: {said}" if author else f"Comment: {said}"
     for name in archive.linked(sheet, "comments"):
         root = archive.xml(name)
-        authors = [author.text or "" for author in _all(root, "author")]
+        authors = dict(enumerate(author.text or "" for author in _all(root, "author")))
         for comment in _all(root, "comment"):
-            author = dict(enumerate(authors)).get(number_in(comment.get("authorId"), 0), "")
+            author = authors.get(number_in(comment.get("authorId"), 0), "")
             if not author.startswith("tc="):
                 yield comment.get("ref", ""), f"Comment: {_text(comment)}"
 
@@ -346,7 +345,7 @@ def _shown(number: float, code: str, *, is_1904: bool) -> str:
 _TABLE: Final = "{urn:oasis:names:tc:opendocument:xmlns:table:1.0}"
 
 
-def read_ods(stream: ByteStream) -> Iterator[Row]:
+def read_ods(stream: ByteStream, *, by_row: bool = False) -> Iterator[Row]:
     """The rows of all sheets, hidden ones too."""
     with damage_is_unreadable():
         _, archive = read_open_document(stream)
@@ -357,7 +356,7 @@ def read_ods(stream: ByteStream) -> Iterator[Row]:
             if str(table.tag).startswith(_TABLE):
                 losses["picture"] += sum(1 for _ in _all(table, "image"))
                 losses["chart"] += sum(1 for _ in _all(table, "object"))
-                rows += _ods_sheet(table).table_rows(title, date)
+                rows += _ods_sheet(table).table_rows(title, date, by_row=by_row)
     yield from _with_losses(rows, losses)
 
 

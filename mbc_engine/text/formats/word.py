@@ -6,7 +6,7 @@ headers stand before the text, and footers after it.
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -17,7 +17,7 @@ from mbc_engine.text.document import Content, TextBuilder, UnreadableFile, damag
 from mbc_engine.text.formats.archives import Archive, local_name, read_archive
 from mbc_engine.text.formats.equations import MATH, equation
 from mbc_engine.text.formats.slides import linked_lines
-from mbc_engine.text.tables import table_lines
+from mbc_engine.text.tables import holds_values, table_lines
 
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
@@ -220,7 +220,7 @@ class _Word:
             written.append(self._cells(row, written[-1] if written else []))
         marks = (row.find(f"{_W}trPr/{_W}tblHeader") for row in rows)
         num_headers = next((number for number, mark in enumerate(marks) if not _is_on(mark)), 0)
-        if not num_headers and _is_bold(rows[0]) and not any(map(_is_bold, rows[1:])):
+        if not num_headers and _is_header(rows, written):
             num_headers = 1
         if caption:
             builder.begin(caption)
@@ -300,6 +300,12 @@ def _rows(container: Element, name: str) -> Iterator[Element]:
             yield child
         elif child.tag in (f"{_W}sdt", f"{_W}sdtContent", f"{_W}customXml", f"{_W}ins"):
             yield from _rows(child, name)
+
+
+def _is_header(rows: Sequence[Element], written: Sequence[Sequence[str]]) -> bool:
+    """Whether the first row of a table, alone, is bold, and holds no values, as a first item does."""
+    is_bold, *others = map(_is_bold, rows)
+    return is_bold and not any(others) and not holds_values(written[0], written[1:])
 
 
 def _is_bold(row: Element) -> bool:
