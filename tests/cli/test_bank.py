@@ -1,15 +1,17 @@
 """Banks on the command line: what they tell, merge and verify, and how they are exported, imported and recoded."""
 
+import gzip
 import hashlib
 import json
 import os
 import signal
 import sqlite3
+from pathlib import Path
 
 import pytest
 
 import mbc_engine.ingestion.reencode as engine
-from mbc_engine.bank import MemoryBank
+from mbc_engine.bank import MemoryBank, exchange
 from mbc_engine.paper.checkpoint import save_model
 from tests.text_models import StandIn
 
@@ -41,6 +43,15 @@ def test_info_tells_sizes_and_model(mbc, small_bank, monkeypatch):
     assert (info["sizes"]["codes"], info["sizes"]["codebook"], info["float32_bytes"]) == (6, 96, 192)
     assert (info["codes"]["bits_per_chunk"], info["keeps_sources"], info["keeps_text"]) == (6, True, False)
     assert info["model"]["fingerprint"] in output
+
+
+def test_info_names_a_missing_language_model(mbc, home):
+    old = Path(__file__).parents[1] / "bank" / "formats" / "format4-lm.mbc.gz"
+    (home / "old.mbc").write_bytes(gzip.decompress(old.read_bytes()))
+    output = " ".join(mbc("bank", "info", "--bank", "old.mbc").stdout.split())
+    assert "3 with language model 5eed5eed5eed5eed" in output
+    assert "another version of the language model" in output
+    assert "Run `mbc bank compact --codec zstd` with the version of mbc that wrote the bank" in output
 
 
 def test_list_is_tab_separated_in_a_pipe(mbc, small_bank, record):
@@ -86,6 +97,20 @@ def test_failed_merge_leaves_no_bank(refusal, shards, home):
     (home / "link.mbc").symlink_to(shards[0])
     assert "into itself" in refusal(2, "bank", "merge", shards[1], "link.mbc", "--bank", shards[0])
     assert "none.mbc" in refusal(5, "bank", "merge", shards[0], "none.mbc", "--bank", "all.mbc")
+    assert not list(home.glob("all.mbc*"))
+
+
+def test_ctrl_c_during_a_merge_leaves_no_bank(mbc, shards, home, monkeypatch):
+    merge = exchange.merge
+
+    def interrupted(*banks):
+        yield next(merge(*banks))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(exchange, "merge", interrupted)
+    result = mbc("bank", "merge", *shards, "--bank", "all.mbc")
+    assert (result.exit_code, result.stdout) == (130, "")
+    assert result.stderr == "Interrupted. No bank was changed; run the same command to start over.\n"
     assert not list(home.glob("all.mbc*"))
 
 

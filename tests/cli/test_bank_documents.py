@@ -51,6 +51,15 @@ def test_the_whole_text_is_shown(mbc, show, make_bank, home, is_kept):
     assert mbc("bank", "show", "b.txt", "--bank", bank).stdout.splitlines()[-3:] == ["One   two.", "", "Three␛."]
 
 
+def test_few_of_many_places_are_looked_at(mbc, show, make_bank, record, home, monkeypatch):
+    monkeypatch.setattr("mbc_cli.render.bank._LOOKED_AT", 2)
+    path = make_bank("b.mbc", *(record(f"{home}/{name}.txt", "Ada") for name in "abcd"))
+    lines = mbc("bank", "show", f"{home}/a.txt", "--bank", path).stdout.splitlines()
+    assert [line.split("  ", 1)[1].strip() for line in lines[1:3]] == ["b.txt, gone", "and 2 more, which --json lists"]
+    (document,) = show(f"{home}/a.txt", path)
+    assert [origin["state"] for origin in document["origins"]] == ["gone", "gone", "unknown", "unknown"]
+
+
 def test_ways_to_name_a_file(mbc, show, make_bank, record, home, monkeypatch):
     monkeypatch.setenv("HOME", str(home))
     places = [f"{home}/a/x.txt", f"{home}/b/x.txt", f"{home}/b/deep/-y z.txt", f"{home}/b/rows.csv"]

@@ -62,7 +62,7 @@ def test_trainings_that_begin_at_once_have_runs_of_their_own(tmp_path):
     assert [new_run("presets/a.toml", tmp_path / "runs").name for _ in range(2)] == ["a-1", "a-2"]
 
 
-def test_ctrl_c_and_resume(mbc, preset, data, home, monkeypatch):
+def test_ctrl_c_and_resume(mbc, refusal, preset, data, home, monkeypatch):
     config = home / "XDG_CONFIG_HOME" / "mbc" / "config.toml"
     config.parent.mkdir(parents=True)
     config.write_text(f'[train]\npreset = "{preset}"\ndevice = "cpu"\n')
@@ -76,13 +76,16 @@ def test_ctrl_c_and_resume(mbc, preset, data, home, monkeypatch):
     work = trainer.train
     with monkeypatch.context() as patch:
         patch.setattr(trainer, "train", interrupted)
-        result = mbc("train", "--data", data.name, "--run", "long", "--json", "--quiet")
-    assert result.exit_code == 130
-    assert json.loads(result.stdout.splitlines()[-1])["state"] == "stopped"
-    assert result.stderr.splitlines()[-1] == "Stopped. Continue with: mbc train --resume --run long"
+        for options in (("--data", data.name, "--set", "training.epochs=3"), ("--resume",)):
+            result = mbc("train", *options, "--run", "long", "--json", "--quiet")
+            assert result.exit_code == 130
+            assert json.loads(result.stdout.splitlines()[-1])["state"] == "stopped"
+            assert result.stderr.splitlines()[-1] == "Stopped. Continue with: mbc train --resume --run long"
+    for option in ("preset", "data", "validation", "base", "set", "from"):
+        assert "keeps its preset" in refusal(2, "train", "--resume", "--run", "long", f"--{option}", data)
     config.write_text(config.read_text().replace('"cpu"', '"abacus"'))  # a run keeps its settings
     (home / "elsewhere").mkdir()
     monkeypatch.chdir(home / "elsewhere")
     result = mbc("runs", "resume", "long", "--json")
     events = [json.loads(line) for line in result.stdout.splitlines()]
-    assert (result.exit_code, events[0]["step"], events[-1]["event"]) == (0, 1, "TrainFinished")
+    assert (result.exit_code, events[0]["step"], events[-1]["event"]) == (0, 2, "TrainFinished")

@@ -111,16 +111,17 @@ def test_tokenizers_that_are_no_ordinary_ones(tiny, tmp_path, part, step):
             Bert.open(str(folder))
 
 
-def test_states_that_cannot_be_computed(tiny):
+def test_states_that_cannot_be_computed(tiny, monkeypatch):
+    monkeypatch.setattr("mbc_engine.lm.bert.usable_threads", lambda: 3)
     bert = Bert.open(str(tiny.encoders["bert"]))
     for row, message in (([10**6], "its own tokenizer's tokens"), ([2] * 10**4, "as long as the model's settings say")):
         with pytest.raises(ModelError, match=message):
             bert.states([row])
     assert list(batches([5, 1, 2, 9, 2], 6)) == [[1, 2, 4], [0], [3]]
-    name = "embeddings.LayerNorm.weight"
-    damaged = Bert(bert.config, {**bert.weights, name: bert.weights[name] * np.float32("inf")}, bert.tokenizer)
-    with pytest.raises(ModelError, match="not all numbers"):
-        damaged.states([[2, 5, 3]])
+    for name, value in (("embeddings.LayerNorm", np.inf), ("encoder.layer.0.attention.self.query", 3e38)):
+        weights = {**bert.weights, f"{name}.weight": np.full_like(bert.weights[f"{name}.weight"], value)}
+        with pytest.raises(ModelError, match="not all numbers"):
+            Bert(bert.config, weights, bert.tokenizer).states([[2, 5, 3] * 16], calls=1)
 
 
 def test_encoders_that_cannot_be_opened(tiny, tmp_path):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mbc_engine import Memory, ingest, open_bank
+from mbc_engine import Memory, ingest, open_bank, sources
 from mbc_engine.paper.memories import BankMemory
 
 QUERIES = ["Who won?", "Where did it rain?"]
@@ -41,6 +41,18 @@ def test_several_passages_of_one_document(model, remember, tmp_path):
     assert len({source.passage for source in sources}) == len(sources) == memory.info()[1].chunks > 2
     assert {source.path for source in sources} == {str(path)}
     assert [source.share for source in sources] == sorted((source.share for source in sources), reverse=True)
+
+
+def test_few_of_many_copies_are_looked_at(model, remember, tmp_path, monkeypatch):
+    monkeypatch.setattr(sources, "_MOST_LOOKED_AT", 2)
+    copies = [tmp_path / f"{number}.txt" for number in range(3)]
+    for path in copies:
+        path.write_text("Ada won.")
+    memory = remember(model, *copies)
+    for path in copies[:2]:
+        path.unlink()
+    ((source,),) = memory.search(QUERIES[:1], top=1)
+    assert (Path(source.path).name, source.state, len(source.others)) == ("0.txt", "gone", 2)
 
 
 def test_line_of_a_sentence(model, remember, tmp_path):

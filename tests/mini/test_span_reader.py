@@ -25,14 +25,15 @@ from tests.finder import random_head
 
 
 class OneHot:
-    """An encoder whose token states are one-hot: which word it is."""
+    """An encoder whose token states are one-hot: which word it is. `calls` is what each call of it was told."""
 
     def __init__(self, tokenizer):
         self.tokenizer = tokenizer
         self.cls, self.sep = tokenizer.encode("").ids
-        self.width = tokenizer.get_vocab_size()
+        self.width, self.calls = tokenizer.get_vocab_size(), []
 
     def states(self, rows, _seconds, *, calls):
+        self.calls.append(calls)
         return [np.eye(self.width, dtype=np.float32)[list(row)] for row in rows]
 
     def in_threads(self, work, given):
@@ -159,8 +160,10 @@ def test_best_span_of_each_passage(by_word):
 
 def test_best_of_several_windows(by_word):
     reader = by_word.reader({"hugo": 2.0, "ada": 1.0}, {}, window=16, longest=4)
+    reader.encoder.calls.clear()
     (spans,) = reader.spans([QUESTION], [["Ada " + "the " * 40 + "Hugo", "Hugo " + "the " * 40 + "Ada"]])
     assert [span and (span.text, span.start, span.passage) for span in spans] == [("Hugo", 164, 0), ("Hugo", 0, 1)]
+    assert set(reader.encoder.calls) == {len(reader.encoder.calls)}  # each call gets its share of the threads
     reader = by_word.reader({"hugo": 2.0}, {"haifa": 3.0}, window=16, longest=4)
     passages = [["the " * before + "Hugo moved to Haifa" + " the" * (60 - before)] for before in range(61)]
     for before, span in enumerate(find(reader, [QUESTION] * 61, passages)):

@@ -1,6 +1,7 @@
 """Jobs: what is reported about the model and its bank, and what is found, removed and restored."""
 
 import queue
+import threading
 
 import pytest
 
@@ -62,6 +63,16 @@ def test_a_cancelled_question_is_not_followed_up_on(worker, memory):
     assert [asked for (asked,), _ in memory.batches][2:] == ["When did Ada leave?"]
 
 
+def test_an_unloaded_model_is_loaded_again(worker, states, memory, monkeypatch):
+    monkeypatch.setattr("mbc_cli.service.IDLE_SECONDS", 0.01)
+    unloaded = threading.Barrier(2)
+    monkeypatch.setattr(memory, "unload", lambda: unloaded.wait(PATIENCE))
+    for _ in range(2):
+        worker.load()
+        unloaded.wait(PATIENCE)
+        assert [states.get_nowait() for _ in range(2)] == ["loading", "ready"]
+
+
 def test_bank_appears_changes_and_goes(home, make_bank, record):
     def next_report():
         while not reports:
@@ -85,6 +96,12 @@ def found(bank, text="", **options):
     """All that a search finds, the number of matches, and whether that is all."""
     *_, result = search_documents(bank, text, 2, **options)
     return result
+
+
+def test_exact_name_among_longer_ones(make_bank, record):
+    bank = make_bank("memory.mbc", *(record(name, name) for name in ("/a.txt", "/a.txt.1", "/b/a.txt", "a.txt")))
+    documents, matches, is_all = found(bank, "a.txt", is_exact=True)
+    assert ([document.name for document in documents], matches, is_all) == (["a.txt"], 1, True)
 
 
 def test_a_copy_is_read_where_it_still_is(make_bank, home, monkeypatch):
