@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from mbc_engine.answer import Answer, AskOptions, Confidence, Source
     from mbc_engine.bank import Banks, MemoryBank, Selection
     from mbc_engine.config import Config, load_preset
-    from mbc_engine.conversation import Conversation
     from mbc_engine.datasets.by_name import load_examples
     from mbc_engine.datasets.layout import QAExample
     from mbc_engine.errors import MBCError
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from mbc_engine.events import Event, run_to_completion
     from mbc_engine.ingestion.reencode import reencode
     from mbc_engine.ingestion.run import ingest, ingest_stream, watch
-    from mbc_engine.memory import Memory
+    from mbc_engine.memory import Conversation, Memory
     from mbc_engine.mini.model import RetrieverReader
     from mbc_engine.model import load_model, open_bank
     from mbc_engine.paper.calibration import calibrate
@@ -33,7 +32,6 @@ _MODULES = {
     "answer": ("Answer", "AskOptions", "Confidence", "Source"),
     "bank": ("Banks", "MemoryBank", "Selection"),
     "config": ("Config", "load_preset"),
-    "conversation": ("Conversation",),
     "datasets.by_name": ("load_examples",),
     "datasets.layout": ("QAExample",),
     "errors": ("MBCError",),
@@ -43,7 +41,7 @@ _MODULES = {
     "events": ("Event", "run_to_completion"),
     "ingestion.reencode": ("reencode",),
     "ingestion.run": ("ingest", "ingest_stream", "watch"),
-    "memory": ("Memory",),
+    "memory": ("Conversation", "Memory"),
     "model": ("load_model", "open_bank"),
     "mini.model": ("RetrieverReader",),
     "paper.mbc": ("MBC",),

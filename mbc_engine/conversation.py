@@ -10,15 +10,12 @@ Several questions on one line are a conversation too, whose answers are joined.
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final
 
-from mbc_engine.answer import Answer, AnswerItem, AskOptions
+from mbc_engine.answer import Answer, AnswerItem
 from mbc_engine.text.language import AUXILIARIES, QUESTION_WORDS, word_set
-
-if TYPE_CHECKING:
-    from mbc_engine.memory import Memory
 
 _BEING: Final = word_set("am are is was were be been has have had")
 _AUXILIARIES: Final = _BEING | AUXILIARIES
@@ -76,38 +73,6 @@ _LONGEST_QUESTION: Final = 1000
 _END: Final = " ?!.…"
 
 Span = tuple[int, int]
-
-
-class Conversation:
-    """Questions to a memory, of which each may follow up on the one before."""
-
-    def __init__(self, memory: "Memory") -> None:
-        self.memory = memory
-        self.previous: Answer | None = None  # that the next question may follow up on
-
-    def completed(self, question: str) -> str:
-        """The next question as a standalone one."""
-        if self.previous is None:
-            return question
-        before = self.previous
-        return rewritten(question, before.asked or before.question, before.extracted or before.text)
-
-    def ask(
-        self,
-        question: str,
-        options: AskOptions | None = None,
-        *,
-        on_token: Callable[[str], None] | None = None,
-        **changes: Any,
-    ) -> Answer:
-        """Answer the next question, `completed`; arguments and errors are those of `Memory.ask`."""
-        if self.previous is not None and self.previous.text is not None:
-            changes = {"earlier": ((self.previous.question, self.previous.text),)} | changes
-        (answer,) = self.memory.ask([self.completed(question)], options, on_token=on_token, **changes)
-        answer = answer.with_question(question)
-        if not is_small_talk(question):
-            self.previous = answer
-        return answer
 
 
 # What asks nothing, and what to say to it.

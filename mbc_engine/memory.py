@@ -22,7 +22,7 @@ from mbc_engine.bank import (
     Selection,
     deleting_if_unused,
 )
-from mbc_engine.conversation import Conversation, joined, questions_in, reply_to
+from mbc_engine.conversation import is_small_talk, joined, questions_in, reply_to, rewritten
 from mbc_engine.errors import ConfigError, MBCError, NothingToRead, ShardLost, require_several
 from mbc_engine.machine import return_free_memory
 from mbc_engine.names import is_on_cluster
@@ -457,6 +457,38 @@ def _to_read(draft: "Draft", hits: "Sequence[Hit]") -> "list[Hit]":
     from mbc_engine.mini.writer import PASSAGES_READ
 
     return list({hit.chunk: hit for hit in (*draft.documents[:1], *hits)}.values())[:PASSAGES_READ]
+
+
+class Conversation:
+    """Questions to a memory, of which each may follow up on the one before."""
+
+    def __init__(self, memory: Memory) -> None:
+        self.memory = memory
+        self.previous: Answer | None = None  # that the next question may follow up on
+
+    def completed(self, question: str) -> str:
+        """The next question as a standalone one."""
+        if self.previous is None:
+            return question
+        before = self.previous
+        return rewritten(question, before.asked or before.question, before.extracted or before.text)
+
+    def ask(
+        self,
+        question: str,
+        options: AskOptions | None = None,
+        *,
+        on_token: Callable[[str], None] | None = None,
+        **changes: Any,
+    ) -> Answer:
+        """Answer the next question, `completed`; arguments and errors are those of `Memory.ask`."""
+        if self.previous is not None and self.previous.text is not None:
+            changes = {"earlier": ((self.previous.question, self.previous.text),)} | changes
+        (answer,) = self.memory.ask([self.completed(question)], options, on_token=on_token, **changes)
+        answer = answer.with_question(question)
+        if not is_small_talk(question):
+            self.previous = answer
+        return answer
 
 
 def _load_model(name: str, device: str | None) -> "Model":

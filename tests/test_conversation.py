@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from mbc_engine.answer import AskOptions, Confidence
-from mbc_engine.conversation import Conversation, joined, questions_in, reply_to, rewritten
+from mbc_engine.conversation import joined, questions_in, reply_to, rewritten
+from mbc_engine.memory import Conversation
 from tests.cli import stub_memory
 
 DIALOGUES = [

@@ -19,13 +19,12 @@ from mbc_cli.render.progress import ProgressView
 from mbc_cli.render.terminal import errors, notes, out, print_json, print_json_lines
 from mbc_cli.text import display_path, format_duration, pluralise, sanitise
 from mbc_engine.answer import Answer, AskOptions
-from mbc_engine.conversation import Conversation
 from mbc_engine.errors import ConfigError, MBCError
 from mbc_engine.text.decoding import storable
 
 if TYPE_CHECKING:
     from mbc_engine.datasets.questions import Question
-    from mbc_engine.memory import Memory
+    from mbc_engine.memory import Conversation, Memory
 
 try:
     import readline
@@ -94,6 +93,8 @@ def ask(
     is_chat = question is None and questions is None and sys.stdin.isatty() and not json
     # Problems with the questions are reported before a model is loaded.
     batches, total = ([], 0) if question is not None or is_chat else _read_batches(questions)
+    from mbc_engine.memory import Conversation
+
     with memory.open(options):
         if is_chat:
             converse(memory, options)
@@ -158,6 +159,8 @@ def chat(*, memory: "Memory", options: AskOptions) -> None:
 
 
 def converse(memory: "Memory", options: AskOptions) -> None:
+    from mbc_engine.memory import Conversation
+
     _, totals, _ = memory.info()
     notes.print(f"{' + '.join(map(display_path, memory.paths))}: {content_summary(totals)}.")
     notes.print("Type a question; /help shows the commands, Ctrl-D quits.")
@@ -198,7 +201,7 @@ def converse(memory: "Memory", options: AskOptions) -> None:
             notes.print("Stopped.", style="dim")
 
 
-def ask_and_show(conversation: Conversation, question: str, options: AskOptions) -> Answer:
+def ask_and_show(conversation: "Conversation", question: str, options: AskOptions) -> Answer:
     """Answer the next question, and print the answer, on a terminal as it comes."""
     is_begun, memory = False, conversation.memory
     if (standalone := conversation.completed(question)) != question:

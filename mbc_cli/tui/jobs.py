@@ -32,9 +32,9 @@ from mbc_engine.atomic_write import atomic_write, make_private_folder
 from mbc_engine.bank import CodeShape, CodeUse, MemoryBank, StoredDocument, code_uses, find_documents
 from mbc_engine.bank.exchange import remove_undoably, undo_removal
 from mbc_engine.bank.text_codec import joined_text
-from mbc_engine.conversation import Conversation
 from mbc_engine.errors import MBCError, ModelError
 from mbc_engine.machine import Throttle
+from mbc_engine.memory import Conversation
 from mbc_engine.runs.event_log import EventFollower, LogUpdate
 from mbc_engine.runs.ingests import forget_names
 from mbc_engine.runs.training_runs import EVENTS, FollowedRun, is_running, read_usage, runs_in
