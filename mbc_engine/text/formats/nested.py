@@ -77,11 +77,8 @@ _DATA: Final = {
     "number list": re.compile(r"[-+\d\s.,]{500,}"),
 }
 # HTML from its first to its last tag; and a tag that may stand in a sentence.
-_PAGE: Final = re.compile(
-    r"\s*(?:<[?!][^>]*>\s*)*<(?:html|body|div|p|ul|ol|table|h[1-6]|blockquote|article|section|span|b|i|a|en-note)\b.*"
-    r"</(?:html|body|div|p|ul|ol|table|h[1-6]|blockquote|article|section|span|b|i|a|en-note)>\s*",
-    re.IGNORECASE | re.DOTALL,
-)
+_OUTER: Final = "html|body|div|p|ul|ol|table|h[1-6]|blockquote|article|section|span|b|i|a|en-note"
+_PAGE: Final = re.compile(rf"\s*(?:<[?!][^>]*>\s*)*<(?:{_OUTER})\b.*</(?:{_OUTER})>\s*", re.IGNORECASE | re.DOTALL)
 _TAG: Final = re.compile(
     r"</?(?:a|b|i|u|em|strong|br|p|span)(?:\s+[\w:-]+=(?:\"[^\"]*\"|'[^']*'))*\s*/?>", re.IGNORECASE
 )
