@@ -90,7 +90,7 @@ _add(
     ingest="ingest.ingest: Memorise files and folders. Files that haven't changed since the last run are skipped.",
     ask="ask.ask: Answer questions from your banks, citing the files that each answer comes from.",
     chat="ask.chat: Ask one question after the other. Follow-ups are completed from the question before; /help lists what else to type.",
-    search="search.search: Find the passages that best match a query, by meaning and by words, without answering it.",
+    search="ask.search: Find the passages that best match a query, by meaning and by words, without answering it.",
     tui="tui.tui: Open the dashboard: browse documents and codes, follow training and ingests, ask questions.",
     serve="serve.serve: Serve a memory over HTTP: other programs ask questions and add documents.",
     mcp="serve.mcp: Let an assistant ask, search and add to a memory: a Model Context Protocol (MCP) server on stdin and stdout.",
@@ -146,7 +146,7 @@ _add(evaluations, show="evaluate.show: Show the report of an evaluation, finishe
 _add(
     app,
     MODELS,
-    calibrate="calibrate.calibrate: Use held-out questions to set the threshold between memory and guesswork; changes the model's config.",
+    calibrate="train.calibrate: Use held-out questions to set the threshold between memory and guesswork; changes the model's config.",
 )
 _add(
     app,

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rich.text import Text
 
 from mbc_cli.config import activity_log
-from mbc_cli.render.progress import ProgressView
-from mbc_cli.render.terminal import is_on, notes, print_verbose, status_spinner
+from mbc_cli.render.terminal import ProgressView, is_on, notes, print_verbose, status_spinner
 from mbc_cli.text import format_duration, pluralise, sanitise
 from mbc_engine.errors import ConfigError, ModelError
 from mbc_engine.machine import idle_threads, usable_threads

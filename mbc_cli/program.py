@@ -27,7 +27,7 @@ from mbc_engine.errors import BankError, ConfigError, MBCError
 from mbc_engine.machine import is_launched
 
 if TYPE_CHECKING:
-    from mbc_cli.render.progress import ProgressView
+    from mbc_cli.render.terminal import ProgressView
 
 COMMON_PANEL: Final = "Common options"
 _UNEXPECTED, _USAGE = 1, 2

@@ -1,4 +1,4 @@
-"""`mbc train` and `mbc runs`: train a model from questions about documents; show, stop and continue training runs.
+"""`mbc train`, `mbc runs` and `mbc calibrate`: train a model from questions; show, stop and continue its training.
 
 In help texts, `[b]train[/b]` keeps Rich from rendering `:train:` as an emoji.
 """
@@ -7,20 +7,21 @@ import json as json_format
 import shlex
 import time
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 from mbc_cli.commands.models import show_presets
 from mbc_cli.config import resolve_name, states_cache
-from mbc_cli.engine import loading, prepare_torch, read_data, require_device
+from mbc_cli.engine import load_model, loading, prepare_torch, read_data, require_device, require_model
 from mbc_cli.models import RunCommand, command_of, config_of, existing_run, name_of, new_run, read_run, run_facts
 from mbc_cli.options import (
     DeviceOption,
     JsonOption,
+    ModelOption,
     RunsOption,
     ThreadsOption,
     complete_models,
@@ -29,9 +30,8 @@ from mbc_cli.options import (
     option,
 )
 from mbc_cli.program import interrupt_message, is_from_command_line, stop_on_interrupt, stopped
-from mbc_cli.render.progress import ProgressView
-from mbc_cli.render.terminal import notes, out, print_facts, print_json, print_json_lines, print_table
-from mbc_cli.text import format_duration, pluralise, sanitise
+from mbc_cli.render.terminal import ProgressView, notes, out, print_facts, print_json, print_json_lines, print_table
+from mbc_cli.text import display_path, format_duration, pluralise, sanitise
 from mbc_engine import events
 from mbc_engine.datasets.by_name import absolute, own_validation
 from mbc_engine.datasets.questions import hold_out
@@ -42,6 +42,7 @@ from mbc_engine.runs import MODEL, training_runs
 
 if TYPE_CHECKING:
     from mbc_engine.config import Config
+    from mbc_engine.paper.mbc import MBC
 
 _HELD_OUT = 0.05  # share of the documents, if no validation data is named
 _DATA = "Training data: a .jsonl, .csv or .json file, or squad:[b]train[/b]; can be repeated."
@@ -55,6 +56,8 @@ RunArgument = Annotated[
     str, typer.Argument(metavar="NAME", help="A run's name, or its folder.", autocompletion=complete_runs)
 ]
 _VALIDATION = "Validation data, in the same form."
+_HELD_OUT_SPEC = "Questions the model was not trained on: a file, or squad:validation."
+_CALIBRATED_ON = "Maximum number of questions, evenly spaced."
 
 
 def train(
@@ -373,3 +376,64 @@ def _state(run: training_runs.FollowedRun) -> str:
 
 def _moment(stamp: float | None) -> str:
     return "" if stamp is None else time.strftime("%Y-%m-%d %H:%M", time.localtime(stamp))
+
+
+def calibrate(
+    *,
+    model: ModelOption,
+    data: Annotated[str, option(_HELD_OUT_SPEC, metavar="SPEC")],
+    bank_size: Annotated[int, option("Documents in each bank.", min=1)] = 64,
+    questions: Annotated[int | None, option(_CALIBRATED_ON, min=1, show_default="all")] = None,
+    dry_run: Annotated[bool, option("Measure only; do not change the model.", "--dry-run")] = False,
+    device: DeviceOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Use held-out questions to set the threshold between memory and guesswork; changes the model's config.
+
+    For trained models; mini is already calibrated. Each question is asked of a bank with its document and
+    of one without; what the bank adds to the answer's likelihood is used to tell the two apart. The model's banks and
+    codes stay valid. Ctrl-C changes nothing.
+
+    Examples:
+      mbc calibrate --model runs/mine --data questions.jsonl
+      mbc calibrate --model runs/mine --data test.jsonl --bank-size 16 --dry-run
+    """
+    from mbc_engine.config import read_model_config
+
+    require_model(model, device)
+    folder = find_model(model)
+    if read_model_config(folder / CONFIG).reads_text:
+        hint = "Name one with --model. How mini was calibrated is in recipes/mini of the source code."
+        raise ConfigError(f"The model {model} is already calibrated; `mbc calibrate` is for trained models.", hint=hint)
+    examples = read_data([data])
+    with loading(f"model {model}"):
+        from mbc_engine.paper.calibration import calibrate as measure
+        from mbc_engine.paper.calibration import deal, require_writable, store
+
+    deal(examples, bank_size, questions)  # an error comes before the model is loaded
+    if not dry_run:
+        require_writable(folder)
+    loaded = cast("MBC", load_model(model, device))
+    with interrupt_message("The model was not changed; --questions asks fewer."), ProgressView() as view:
+        for event in measure(loaded, examples, bank_documents=bank_size, questions=questions):
+            if isinstance(event, events.Progressed):
+                view.bar("Asking", event.total, completed=event.done)
+    assert isinstance(event, events.Calibrated)
+    if not dry_run:
+        store(event, folder)
+    if json:
+        print_json({"model": model, "data": data, "folder": str(folder), "is_kept": not dry_run, **asdict(event)})
+        return
+    if not event.slope:
+        view.line("The memory does not make right answers more likely, so answers will carry no confidence.", "yellow")
+    held_out = f"{event.held_out:,} held-out questions, {event.bank_documents:,} documents in the bank"
+    print_facts(
+        ("with its document", _rates(event.informed_memory, event.informed_unsure, event.informed_model)),
+        ("without", _rates(event.uninformed_memory, event.uninformed_unsure, event.uninformed_model)),
+        ("AUC", f"{event.auc:.3f} (0.5 is chance), {held_out}"),
+        ("saved in", "nothing (--dry-run)" if dry_run else display_path(folder / CONFIG)),
+    )
+
+
+def _rates(memory: float, unsure: float, model: float) -> str:
+    return f"{memory:.1f} % from memory, {unsure:.1f} % unsure, {model:.1f} % from the model alone"

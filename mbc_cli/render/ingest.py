@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rich.text import Text
 
 from mbc_cli.render.bank import content_summary, size_facts
-from mbc_cli.render.progress import ProgressView
-from mbc_cli.render.terminal import is_on, notes, out, print_facts, print_json, print_json_lines
+from mbc_cli.render.terminal import ProgressView, is_on, notes, out, print_facts, print_json, print_json_lines
 from mbc_cli.text import display_path, format_duration, format_size, pluralise, sanitise
 from mbc_engine import events
 from mbc_engine.errors import DataError

@@ -116,7 +116,7 @@ def mini_bank(tmp_path_factory):
         ("ask --help", {"mbc_cli.commands.ask"}),
         ("config path", {"mbc_cli.commands.config"}),
         ("ask Who moved?", {"mbc_cli.commands.ask", "mbc_engine.mini", "numpy", "pydantic"}),
-        ("search Ada", {"mbc_cli.commands.search", "mbc_engine.mini", "numpy", "pydantic"}),
+        ("search Ada", {"mbc_cli.commands.ask", "mbc_engine.mini", "numpy", "pydantic"}),
         ("bank info", {"mbc_cli.commands.bank", "mbc_engine.events", "numpy"}),
     ],
 )

@@ -3,14 +3,14 @@
 import pytest
 from rich.console import Console
 
-from mbc_cli.render import progress, terminal
-from mbc_cli.render.progress import ProgressView
+from mbc_cli.render import terminal
+from mbc_cli.render.terminal import ProgressView
 
 
 @pytest.fixture
 def live(monkeypatch):
     """Makes stderr a terminal; stdout stays a pipe."""
-    monkeypatch.setattr(progress, "notes", Console(stderr=True, force_terminal=True, width=80))
+    monkeypatch.setattr(terminal, "notes", Console(stderr=True, force_terminal=True, width=80))
 
 
 def test_data_stays_on_stdout(live, capsys):
@@ -29,7 +29,7 @@ def test_data_stays_on_stdout(live, capsys):
 )
 def test_pipe_gets_a_line_now_and_then(monkeypatch, capsys, times, completed, line):
     clock = iter(map(float, times))
-    monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(terminal.time, "monotonic", lambda: next(clock))
     with ProgressView() as view:
         for number in completed:
             view.bar("Working", 4500, completed=number, note="fast")

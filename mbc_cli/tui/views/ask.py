@@ -20,7 +20,7 @@ from mbc_cli.tui.jobs import AnswerWorker, ModelState, start_thread
 from mbc_cli.tui.state import DashboardOptions
 from mbc_cli.tui.views import Facts, View, error_text, no_bank_text
 from mbc_cli.tui.widgets.answer import ChatTurn, Citation, PassagePane
-from mbc_cli.tui.widgets.heat_map import HeatMap
+from mbc_cli.tui.widgets.cells import HeatMap
 from mbc_cli.tui.widgets.inputs import QuestionLine
 from mbc_engine.answer import Answer, AskOptions, Source
 from mbc_engine.bank import origin_name

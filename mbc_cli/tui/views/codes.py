@@ -19,9 +19,8 @@ from mbc_cli.text import pluralise, sanitise
 from mbc_cli.tui.jobs import explain_codes
 from mbc_cli.tui.state import DashboardOptions, DashboardState
 from mbc_cli.tui.views import View, error_text, message_text, no_bank_text
+from mbc_cli.tui.widgets.cells import Column, HeatMap, RowTable, shorten
 from mbc_cli.tui.widgets.chart import Chart, PlotCurve, format_number
-from mbc_cli.tui.widgets.heat_map import HeatMap
-from mbc_cli.tui.widgets.table import Column, RowTable, shorten
 from mbc_engine.bank import CodeShape, CodeUse, StoredChunk, StoredDocument, count, perplexity
 from mbc_engine.bank.words import stems_of
 from mbc_engine.errors import MBCError

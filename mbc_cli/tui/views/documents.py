@@ -20,7 +20,7 @@ from mbc_cli.tui.state import BankSnapshot, DashboardOptions
 from mbc_cli.tui.views import Facts, View, box, error_text, no_bank_text
 from mbc_cli.tui.views.ask import AskView
 from mbc_cli.tui.widgets.answer import PassagePane
-from mbc_cli.tui.widgets.table import Column, RowTable
+from mbc_cli.tui.widgets.cells import Column, RowTable
 from mbc_engine.answer import Source
 from mbc_engine.bank import CodeShape, StoredDocument
 from mbc_engine.errors import MBCError

@@ -19,8 +19,8 @@ from mbc_cli.text import display_path, format_duration, format_size, format_time
 from mbc_cli.tui.jobs import ChildProcess
 from mbc_cli.tui.state import DashboardOptions, DashboardState
 from mbc_cli.tui.views import Facts, View, box
+from mbc_cli.tui.widgets.cells import Column, RowTable, shorten
 from mbc_cli.tui.widgets.inputs import FolderTree, Form, PlainCheckbox, existing_path
-from mbc_cli.tui.widgets.table import Column, RowTable, shorten
 from mbc_engine.bank import BankTotals
 from mbc_engine.runs.ingests import IngestHistory
 

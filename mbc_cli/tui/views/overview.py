@@ -13,8 +13,8 @@ from mbc_cli.render.bank import code_layout, content_summary, document_facts
 from mbc_cli.text import display_path, format_size, format_time_left, pluralise
 from mbc_cli.tui.state import BankSnapshot, DashboardOptions, DashboardState
 from mbc_cli.tui.views import Facts, View, box, no_bank_text
+from mbc_cli.tui.widgets.cells import Column, RowTable
 from mbc_cli.tui.widgets.chart import Chart, PlotCurve
-from mbc_cli.tui.widgets.table import Column, RowTable
 from mbc_engine.events import IngestFinished
 from mbc_engine.runs.training_runs import FollowedRun
 

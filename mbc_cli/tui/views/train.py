@@ -21,9 +21,9 @@ from mbc_cli.text import display_path, sanitise
 from mbc_cli.tui.jobs import ChildProcess
 from mbc_cli.tui.state import DashboardOptions
 from mbc_cli.tui.views import Facts, View, box
+from mbc_cli.tui.widgets.cells import shorten
 from mbc_cli.tui.widgets.chart import RunPlots
 from mbc_cli.tui.widgets.inputs import Form
-from mbc_cli.tui.widgets.table import shorten
 from mbc_engine.runs.training_runs import FollowedRun, request_stop
 
 # In addition to `RunState`: a process was started but is not training yet.

@@ -17,8 +17,7 @@ from mbc_cli.tui.jobs import read_settings, save_settings
 from mbc_cli.tui.views.ask import AskView
 from mbc_cli.tui.views.codes import CodesView
 from mbc_cli.tui.views.documents import DocumentsView
-from mbc_cli.tui.widgets.heat_map import HeatMap
-from mbc_cli.tui.widgets.table import RowTable
+from mbc_cli.tui.widgets.cells import HeatMap, RowTable
 from mbc_engine.runs.event_log import LogUpdate
 from tests.cli.stub_memory import ingested
 from tests.cli.tui.conftest import LARGE, SMALL, shown_keys

@@ -15,10 +15,9 @@ from textual.widgets import Input
 
 import mbc_cli.tui
 from mbc_cli.tui.widgets.answer import bar, clipped, passage_text
+from mbc_cli.tui.widgets.cells import MAX_STEPS, Column, HeatMap, RowTable, levels, shorten, steps
 from mbc_cli.tui.widgets.chart import Chart, PlotCurve, format_number, ticks
-from mbc_cli.tui.widgets.heat_map import MAX_STEPS, HeatMap, levels, steps
 from mbc_cli.tui.widgets.inputs import Confirm, Form, existing_path
-from mbc_cli.tui.widgets.table import Column, RowTable, shorten
 from tests.cli.stub_memory import source
 from tests.cli.tui.conftest import HARMLESS, HOSTILE
 

@@ -5,8 +5,7 @@ import pytest
 from textual.widgets import Static, Tabs
 
 from mbc_cli.tui.views.codes import CodesView, most_read
-from mbc_cli.tui.widgets.heat_map import HeatMap
-from mbc_cli.tui.widgets.table import RowTable
+from mbc_cli.tui.widgets.cells import HeatMap, RowTable
 from mbc_engine.runs.training_runs import FollowedRun
 from tests.cli.tui.conftest import SMALL, shown_keys
 

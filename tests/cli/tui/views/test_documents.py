@@ -6,7 +6,7 @@ import pytest
 from textual.widgets import Input
 
 from mbc_cli.tui.jobs import AnswerWorker
-from mbc_cli.tui.widgets.table import RowTable
+from mbc_cli.tui.widgets.cells import RowTable
 from mbc_engine.bank import database
 from mbc_engine.bank.text_codec import encode_chunk
 from mbc_engine.memory import Memory

@@ -9,8 +9,8 @@ from textual.widgets import Input, Static
 
 from mbc_cli.config import activity_log
 from mbc_cli.tui.app import Dashboard
+from mbc_cli.tui.widgets.cells import RowTable
 from mbc_cli.tui.widgets.inputs import Confirm, FolderTree, PlainCheckbox
-from mbc_cli.tui.widgets.table import RowTable
 from mbc_engine.bank import MemoryBank
 from mbc_engine.bank.verification import verify
 from mbc_engine.events import BankVerified, DocumentsIngested, FileSkipped, IngestStarted
