@@ -175,6 +175,11 @@ class Source:
     page: int | None = None
     others: tuple[str, ...] = ()
 
+    @property
+    def name(self) -> str:
+        """Its path, or `PATH#PART`."""
+        return f"{self.path}#{self.part}" if self.part else self.path
+
     def span(self) -> tuple[int, int] | None:
         """Start and end of the sentence in the passage, where it, and its words, may be on several lines."""
         sentence, passage = self.sentence or "", self.passage or ""

@@ -5,7 +5,7 @@ from collections.abc import Callable, Generator, Sequence, Sized
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any, ClassVar, Final, NamedTuple, Protocol
+from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,14 +21,6 @@ from mbc_engine.text.chunks import Chunker
 
 # The modules that load a model, by the class of its config. They import much that the other kind does not need.
 _LOADERS: Final = {RetrieverReaderConfig: "mbc_engine.mini.model", Config: "mbc_engine.paper.checkpoint"}
-
-
-class Found(Protocol):
-    """What a model found for some questions, which only that kind of model reads further."""
-
-    @property
-    def chunks(self) -> list[list[Hit]]:
-        """The best chunks for each question, best first."""
 
 
 class DraftItem(NamedTuple):
@@ -119,8 +111,11 @@ class Model(ABC):
         """The part of a bank to search, in a snapshot of it; its length is in chunks. Valid until the bank changes."""
 
     @abstractmethod
-    def search(self, questions: Sequence[str], scope: Any, *, top: int = 5, read_mode: str | None = None) -> Found:
-        """At least the `top` best chunks for each question in a `scope` of this model."""
+    def search(self, questions: Sequence[str], scope: Any, *, top: int = 5, read_mode: str | None = None) -> Any:
+        """What was found for questions in a `scope`, of a type that only this kind of model reads further.
+
+        Its `chunks` are at least the `top` best for each question, best first.
+        """
 
     def ranked(self, queries: Sequence[str], found: Any, passages: Passages) -> list[list[Hit]]:
         """What `search` found, in an order that also counts what is looked up in passages."""

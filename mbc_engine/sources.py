@@ -277,14 +277,10 @@ def merged(sources: "Iterable[Source]") -> tuple[Source, ...]:
     for number, source in enumerate(sources):
         text = " ".join((source.passage or "").split()) or f"\0{number}"
         if (first := by_text.setdefault(text, source)) is not source:
-            names = (*first.others, _name(source), *source.others)
-            others = tuple(name for name in dict.fromkeys(names) if name != _name(first))
+            names = (*first.others, source.name, *source.others)
+            others = tuple(name for name in dict.fromkeys(names) if name != first.name)
             by_text[text] = replace(first, share=min(1.0, first.share + source.share), others=others)
     return tuple(by_text.values())
-
-
-def _name(source: Source) -> str:
-    return f"{source.path}#{source.part}" if source.part else source.path
 
 
 def best_sentence(question: str, passage: str | None) -> str | None:

@@ -189,13 +189,11 @@ def _source_link(source: Source) -> Text:
 
 def source_location(source: Source) -> str:
     """A source by its page if known, or its line, as grep names it, or else as `mbc bank` accepts it."""
-    from mbc_engine.bank import origin_name
-
     if source.page is not None:
         return f"{display_path(source.path)}, page {source.page}"
     if source.line is not None:
         return f"{display_path(source.path)}:{source.line}"
-    return display_path(origin_name(source.path, source.part))
+    return display_path(source.name)
 
 
 def timing_summary(answer: Answer, loading: float | None = None) -> str:

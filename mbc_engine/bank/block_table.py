@@ -116,14 +116,14 @@ class BlockTable:
     def totals(self) -> BlockTotals:
         """How much the blocks hold; checksums are not verified."""
         sizes = self.sizes()
-        return BlockTotals(len(sizes), *sizes[:, 1:].sum(0).tolist())
+        return (len(sizes), *sizes[:, 1:].sum(0).tolist())
 
     def require_totals(self) -> None:
         """Raises BankError unless all blocks are there, and the file is large enough for the texts of their chunks."""
         pages = "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size"
         room = self._connection.execute(pages).fetchone()[0] // CHECK_BYTES
         totals = self.totals()
-        if totals != read_totals(self._connection, self.name) or (self.header.keeps_text and totals.chunks > room):
+        if totals != read_totals(self._connection, self.name) or (self.header.keeps_text and totals[-1] > room):
             raise damaged(self.name)
 
     def numbers(self) -> list[int]:

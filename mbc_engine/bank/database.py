@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import astuple
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 
@@ -197,44 +197,33 @@ def wal_of(path: Path) -> Path:
     return Path(os.path.realpath(path) + "-wal")
 
 
-def reencoding_of(path: Path) -> Path:
-    """The bank beside a bank that its re-encoding fills, and that replaces it at the end."""
-    return path.with_name(f"{path.name}.reencoding")
+def beside(path: Path, what: Literal["reencoding", "removed", "removed.new", "removed.old"]) -> Path:
+    """A bank beside a bank: what its re-encoding fills, or what was removed last, for an undo, the next and the one before.
 
-
-def removed_of(path: Path) -> Path:
-    """The bank beside a bank that keeps what was removed last, for an undo."""
-    return path.with_name(f"{path.name}.removed")
-
-
-def _before_removal(path: Path) -> Path:
-    return path.with_name(f"{path.name}.removed.old")
-
-
-def undo_of_next(path: Path) -> Path:
-    """Where a removal writes what `removed_of` will be once it is committed."""
-    return path.with_name(f"{path.name}.removed.new")
+    A removal replaces the last undo by the next as it is committed.
+    """
+    return path.with_name(f"{path.name}.{what}")
 
 
 def end_undo(path: Path) -> None:
     """Delete what removals from a bank keep for an undo, and what interrupted ones have left."""
-    for file in (removed_of(path), undo_of_next(path), _before_removal(path)):
+    for file in (beside(path, "removed"), beside(path, "removed.new"), beside(path, "removed.old")):
         delete(file)
 
 
 @contextmanager
 def ending_undo(path: Path) -> Iterator[None]:
     """While a removal is committed, its undo takes the place of the last one's, which comes back on any error."""
-    kept, old = removed_of(path), _before_removal(path)
+    kept, new, old = beside(path, "removed"), beside(path, "removed.new"), beside(path, "removed.old")
     if kept.exists():
         kept.replace(old)
     try:
-        if undo_of_next(path).exists():
-            undo_of_next(path).replace(kept)
+        if new.exists():
+            new.replace(kept)
         yield
     except BaseException:
         delete(kept)
-        delete(undo_of_next(path))
+        delete(new)
         if old.exists():
             old.replace(kept)
         raise
@@ -336,7 +325,7 @@ def write_schema(connection: sqlite3.Connection, header: BankHeader) -> None:
     for statement in TABLES.values():
         connection.execute(statement)
     counts = np.zeros((header.shape.levels, header.shape.positions, header.shape.num_codes), np.int64)
-    insert_bank(connection, header, write_counts(counts), BlockTotals(), TextState())
+    insert_bank(connection, header, write_counts(counts), (0, 0, 0, 0), TextState())
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version = {FORMAT_VERSION}")
 
@@ -407,7 +396,7 @@ def read_totals(connection: sqlite3.Connection, name: str) -> BlockTotals:
     """What all blocks hold together, as recorded beside the counts."""
     row: Any = connection.execute(f"SELECT {', '.join(_TOTALS)} FROM bank").fetchone()  # noqa: S608 - constant names
     with wrap_invalid_data(name):
-        return BlockTotals(*row)
+        return tuple(row)
 
 
 def write_state(connection: sqlite3.Connection, counts: Counts, totals: BlockTotals, texts: TextState) -> None:

@@ -342,7 +342,7 @@ def remove_undoably(bank: MemoryBank, names: Collection[tuple[str, str]], digest
     """
     assert bank.path is not None, "a bank in memory has nothing beside it"
     sought, whole = set(names), _as_stored(digests, bank)
-    path = database.undo_of_next(bank.path)
+    path = database.beside(bank.path, "removed.new")
 
     def gone(document: StoredDocument) -> StoredDocument:
         is_whole = document.digest in whole
@@ -377,7 +377,7 @@ def undo_removal(bank: MemoryBank) -> tuple[int, int]:
     that have been ingested again since are left as they are. Raises BankError if nothing is kept, or the bank now keeps
     text, which the removed documents lack; ModelMismatch if it now belongs to another model.
     """
-    if bank.path is None or not database.bytes_at(path := database.removed_of(bank.path)):
+    if bank.path is None or not database.bytes_at(path := database.beside(bank.path, "removed")):
         raise BankError(
             f"No removal from {bank.name} can be undone.",
             hint="Only the last removal by `mbc bank remove`, --prune or the dashboard can be undone, once; ingest files again "

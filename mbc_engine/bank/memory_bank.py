@@ -136,7 +136,8 @@ class MemoryBank(ReadableBank):
         # By name first: resolving the path of every file of a folder would take most of a walk's time.
         if not path.name.startswith((self.path.name, self._real_path.name)):
             return False
-        banks = self._real_path, *(of(self._real_path) for of in (database.reencoding_of, database.removed_of))
+        real = self._real_path
+        banks = real, database.beside(real, "reencoding"), database.beside(real, "removed")
         return os.path.realpath(path) in {f"{bank}{end}" for bank in banks for end in ("", "-wal", "-shm", "-journal")}
 
     @cached_property
@@ -180,8 +181,8 @@ class MemoryBank(ReadableBank):
             removed = self._blocks.remove(names, set(self.header.shortened(digests)))
             self._ends_undo = True
             if self.path and not is_undoable:
-                database.delete(database.undo_of_next(self.path))  # left by an interrupted removal
-        if self.path and (unfinished := database.reencoding_of(self.path)).is_file():
+                database.delete(database.beside(self.path, "removed.new"))  # left by an interrupted removal
+        if self.path and (unfinished := database.beside(self.path, "reencoding")).is_file():
             with suppress(BankError), MemoryBank.open(unfinished) as bank:  # `remove_with_proof` sees if it stays
                 bank.remove(names, digests)
         return removed

@@ -30,6 +30,7 @@ RawCodes = NDArray[np.integer[Any]]
 Counts = NDArray[np.int64]
 Indices = NDArray[np.int64]
 Numbers = Sequence[int] | NDArray[np.integer[Any]]
+BlockTotals = tuple[int, ...]  # how many blocks a bank has, and how many documents, origins and chunks they hold
 CodeMap = NDArray[np.float32]  # shares of codes, [levels, positions, num_codes]
 # A value per code, [questions, tokens, levels, num_codes], or sums of them, [questions, chunks].
 Scores = NDArray[np.float32]
@@ -61,15 +62,6 @@ class TextState(NamedTuple):
     lm_texts: int = 0
     lm_bytes: int = 0
     lm_tried_before: int = 0
-
-
-class BlockTotals(NamedTuple):
-    """How many blocks a bank has, and what they hold together."""
-
-    blocks: int = 0
-    documents: int = 0
-    origins: int = 0
-    chunks: int = 0
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from mbc_engine.bank import database
 from mbc_engine.bank.block import Row, checksum, read_counts, row_checksum
 from mbc_engine.bank.block_table import BlockTable
 from mbc_engine.bank.database import FORMAT_VERSION, TABLES, transaction
-from mbc_engine.bank.records import BankHeader, BlockTotals, CodeShape, EncodedText, ModelSignature, TextState
+from mbc_engine.bank.records import BankHeader, CodeShape, EncodedText, ModelSignature, TextState
 from mbc_engine.bank.text_codec import LM, ZSTD, decode_texts, decompress, text_rows
 from mbc_engine.bank.words import read_earlier_words, words_of, write_words
 from mbc_engine.errors import BankError
@@ -161,7 +161,7 @@ def _upgrade_state(connection: sqlite3.Connection, version: int) -> None:
     )
     read_counts(counts, shape)
     sizes = "SELECT count(*), sum(documents), sum(origins), sum(chunks) FROM blocks"
-    totals = BlockTotals(*(value or 0 for value in connection.execute(sizes).fetchone()))
+    totals = tuple(value or 0 for value in connection.execute(sizes).fetchone())
     connection.execute("DROP TABLE bank")
     connection.execute(TABLES["bank"])
     database.insert_bank(connection, header, counts, totals, TextState(*texts))

@@ -57,7 +57,7 @@ def _events(
         yield DamageFound("file", str(error))
         yield BankVerified(0, 0, 0)
         return
-    totals = BlockTotals()  # of intact blocks
+    totals: BlockTotals = 0, 0, 0, 0  # of intact blocks
     counts = np.zeros((shape.levels, shape.positions, shape.num_codes), np.int64)
     none: Indices = np.empty(0, np.int64)
     digests, origins = [none], [none]  # compared by 64 bits of each
@@ -76,7 +76,7 @@ def _events(
             firsts = np.array(block.first_texts)
             texts.append(np.stack([firsts, firsts + block.lengths], 1))
             held = 1, len(block), sum(map(len, block.origins)), sum(block.lengths)
-            totals = BlockTotals(*map(sum, zip(totals, held, strict=True)))
+            totals = tuple(map(sum, zip(totals, held, strict=True)))
         yield Progressed("verify blocks", done, len(numbers))
     try:
         state = yield from _state(connection, header, name, counts, totals)
@@ -90,7 +90,8 @@ def _events(
     for what, values in (("documents", np.concatenate(digests)), ("origins", np.concatenate(origins))):
         if twice := len(values) - len(np.unique(values)):
             yield DamageFound(what, f"{twice} are stored more than once")
-    yield BankVerified(totals.documents, totals.chunks, 0)
+    _, documents, _, chunks = totals
+    yield BankVerified(documents, chunks, 0)
 
 
 def _block(table: BlockTable, number: int, header: BankHeader) -> Block:
@@ -114,10 +115,8 @@ def _state(
     if not np.array_equal(counts, counted):
         yield DamageFound("counts", "they are not those of the codes")
     if (totals := database.read_totals(connection, name)) != held:
-        expected = (
-            f"{totals.blocks} blocks with {totals.documents} documents, {totals.origins} origins, {totals.chunks}"
-        )
-        yield DamageFound("blocks", f"there should be {expected} chunks, and there are not")
+        expected = "{} blocks with {} documents, {} origins, {} chunks".format(*totals)
+        yield DamageFound("blocks", f"there should be {expected}, and there are not")
     return texts
 
 

@@ -7,8 +7,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Final
 
-from mbc_engine.bank import EncodedText, MemoryBank, delete
-from mbc_engine.bank.database import reencoding_of
+from mbc_engine.bank import EncodedText, MemoryBank, database
 from mbc_engine.bank.exchange import replace_content
 from mbc_engine.bank.text_codec import decode_found
 from mbc_engine.errors import BankError, ModelMismatch
@@ -51,7 +50,7 @@ def reencode(
         if _contents(path)[0] != digests:
             raise BankError(f"{path} was changed meanwhile.", hint="Run this again to continue.")
 
-    beside = reencoding_of(path)
+    beside = database.beside(path, "reencoding")
     with _open_beside(model, beside, keeps_text=keeps_text) as new:
         run, chunker = Run(model, new, BATCH_CHUNKS, stop), model.chunker.leaving(new.header.context_tokens)
         for source in () if keeps_text else sorted({*digests} - {*map(str, files)}):
@@ -75,7 +74,7 @@ def reencode(
         finished = run.summary()
 
     replace_content(path, beside, check=require_unchanged)
-    delete(beside)
+    database.delete(beside)
     yield finished
 
 
@@ -97,7 +96,7 @@ def _open_beside(model: Model, path: Path, *, keeps_text: bool) -> MemoryBank:
         if (bank.header.keeps_text, bank.header.context_tokens) == (keeps_text, model.context_tokens):
             return bank
         bank.close()
-    delete(path)
+    database.delete(path)
     return open_bank(model, path, keeps_text=keeps_text)
 
 

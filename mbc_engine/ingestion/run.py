@@ -459,21 +459,11 @@ def watch(
 
     require_paths(paths, ignore)
     changes = _changes(paths, stop)
+    ingest_here = partial(ingest, model, bank, text_column=text_column, stop=stop)
     try:
         next(changes, None)  # start watching before the first walk, so that no change is missed
-        added: int | None = yield from _counted(
-            ingest(
-                model,
-                bank,
-                paths,
-                ignore=ignore,
-                is_choosy=is_choosy,
-                prune=prune,
-                workers=workers,
-                text_column=text_column,
-                stop=stop,
-            )
-        )
+        first = ingest_here(paths, ignore=ignore, is_choosy=is_choosy, prune=prune, workers=workers)
+        added: int | None = yield from _counted(first)
         waiting: set[tuple[Change, str]] = set()
         recoding: Iterator[Event] = iter(())
         for changed in changes:
@@ -493,11 +483,7 @@ def watch(
             find_deleted = partial(deleted_origins, bank, paths, walk) if prune and may_be_deleted else None
             try:
                 if touched.files or touched.skipped or find_deleted:
-                    added = (added or 0) + (
-                        yield from _counted(
-                            ingest(model, bank, touched, find_deleted=find_deleted, text_column=text_column, stop=stop)
-                        )
-                    )
+                    added = (added or 0) + (yield from _counted(ingest_here(touched, find_deleted=find_deleted)))
             except BankBusy:
                 continue
             waiting = set()

@@ -77,7 +77,7 @@ def test_restore_into_other_model_is_refused(made, bank, path):
     remove_undoably(bank, [("/a", "")])
     other = path.with_name("other.mbc")
     signature = ModelSignature("mini", "aa" * 8, "cc" * 8)
-    database.removed_of(path).rename(database.removed_of(other))
+    database.beside(path, "removed").rename(database.beside(other, "removed"))
     with MemoryBank.create(other, signature, made.shape, made.dim) as another:
         with pytest.raises(ModelMismatch):
             undo_removal(another)
@@ -125,7 +125,7 @@ def test_a_removal_that_fails_leaves_the_undo_before_it(made, bank, path, monkey
 def test_what_an_interrupted_removal_left_is_no_undo(made, bank, path):
     bank.put([made.item(f"/{name}", number) for number, name in enumerate("abc")])
     remove_undoably(bank, [("/a", "")])
-    database.removed_of(path).rename(database.undo_of_next(path))
+    database.beside(path, "removed").rename(database.beside(path, "removed.new"))
     bank.remove([("/b", "")])
     with pytest.raises(BankError, match="can be undone"):
         undo_removal(bank)

@@ -23,7 +23,6 @@ from mbc_cli.tui.widgets.answer import ChatTurn, Citation, PassagePane
 from mbc_cli.tui.widgets.cells import HeatMap
 from mbc_cli.tui.widgets.inputs import QuestionLine
 from mbc_engine.answer import Answer, AskOptions, Source
-from mbc_engine.bank import origin_name
 from mbc_engine.errors import MBCError
 from mbc_engine.text.decoding import storable
 
@@ -182,7 +181,7 @@ class AskView(View):
 
     def action_document(self) -> None:
         if (source := self._focused_source) is not None:
-            self.dashboard.show_document(origin_name(source.path, source.part))
+            self.dashboard.show_document(source.name)
 
     def action_copy(self) -> None:
         """Copy the path of the source at the cursor, or else the last answer."""
