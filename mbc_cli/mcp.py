@@ -313,14 +313,14 @@ class MemoryServer:
         self, walked: WalkResult, report: Callable[[int, int, str], None], stop: threading.Event
     ) -> IngestResult:
         skipped: list[Skipped | FileSkipped] = list(walked.skipped)
-        lost, total, done = list[Skipped](), 0, 0
+        lost, total, done = list[ContentLost](), 0, 0
         for event in self._service.memory.add(walked.files, stop=stop, follow_links=False):
             if isinstance(event, IngestStarted):
                 total = event.size
             elif isinstance(event, FileSkipped):
                 skipped.append(event)
             elif isinstance(event, ContentLost):
-                lost.append(Skipped(event.source, f"is memorised without {', '.join(event.losses)}"))
+                lost.append(event)
             elif isinstance(event, DocumentsIngested) and event.size > done:
                 done = event.size
                 report(done, total, f"{pluralise(event.documents, 'document')}, {pluralise(event.chunks, 'chunk')}")

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
-from types import FrameType
+from types import FrameType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, Literal, TextIO, get_args, get_origin
 
 import typer
@@ -55,53 +55,47 @@ def is_from_command_line(ctx: typer.Context, name: str) -> bool:
     return origin_of(ctx, name) == "commandline"
 
 
-def _set_metavar(param: Any) -> None:
-    """Replace the Python types that Typer shows: arguments and flags need none, numbers become N or X."""
-    if isinstance(param, TyperArgument):
-        param.display_type_rich = lambda **_: None  # type: ignore[method-assign]
-    elif param.is_flag:
-        param.metavar = ""
-    elif param.metavar is None:
-        param.metavar = {int: "N", float: "X"}.get(param.type_descriptor.annotation)
-
-
 def _at_home(value: Any) -> Any:
     return Path(os.path.expanduser(value)) if isinstance(value, Path) else value  # noqa: PTH111 - "~nobody" stays
 
 
-class _Coercion:
+def _coerced(value: Any, param: Any, ctx: Any) -> Any:
     """What Typer makes of a parameter's value, without Typer where the value is of its type or only has to be a path.
 
     Typer imports Pydantic and builds a schema for each parameter, given or not, a fifth of the time of a cold `mbc ask`.
     """
+    kind, is_list = param.type_descriptor.annotation, param.multiple or param.nargs == -1
+    (kind,) = get_args(kind) if is_list else (kind,)
+    if value is None:
+        return () if is_list else None
 
-    def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
-        kind, is_list = param.type_descriptor.annotation, param.multiple or param.nargs == -1
-        (kind,) = get_args(kind) if is_list else (kind,)
-        if value is None:
-            return () if is_list else None
+    def is_of_kind(value: Any) -> bool:
+        if kind is Path:
+            return isinstance(value, str | Path)
+        return value in get_args(kind) if get_origin(kind) is Literal else type(value) is kind
 
-        def is_of_kind(value: Any) -> bool:
-            if kind is Path:
-                return isinstance(value, str | Path)
-            return value in get_args(kind) if get_origin(kind) is Literal else type(value) is kind
-
-        values = value if is_list else [value]
-        is_parsed = param.type_descriptor.parameter_info.parser is not None
-        if is_parsed or isinstance(values, str) or not all(map(is_of_kind, values)):
-            return type(param).get_runtime_param(param).coerce(value, param=param, ctx=ctx)
-        if kind is Path and "" in values:  # as of an unset variable; it would mean the working folder
-            raise typer.BadParameter("it has to be a path, not an empty string.")
-        values = [Path(each) if kind is Path else each for each in values]
-        return values if is_list else values[0]
+    values = value if is_list else [value]
+    is_parsed = param.type_descriptor.parameter_info.parser is not None
+    if is_parsed or isinstance(values, str) or not all(map(is_of_kind, values)):
+        return type(param).get_runtime_param(param).coerce(value, param=param, ctx=ctx)
+    if kind is Path and "" in values:  # as of an unset variable; it would mean the working folder
+        raise typer.BadParameter("it has to be a path, not an empty string.")
+    values = [Path(each) if kind is Path else each for each in values]
+    return values if is_list else values[0]
 
 
 def _adapted(params: list[Any]) -> list[Any]:
     for param in params:
         # Typer would report an unreadable file as a usage error; the code that opens it knows the right exit code.
         param.type_descriptor.parameter_info.readable = False
-        param.get_runtime_param = _Coercion
-        _set_metavar(param)
+        param.get_runtime_param = lambda: SimpleNamespace(coerce=_coerced)
+        # In place of the Python types that Typer shows: arguments and flags need none, numbers become N or X.
+        if isinstance(param, TyperArgument):
+            param.display_type_rich = lambda **_: None  # type: ignore[method-assign]
+        elif param.is_flag:
+            param.metavar = ""
+        elif param.metavar is None:
+            param.metavar = {int: "N", float: "X"}.get(param.type_descriptor.annotation)
     return params
 
 

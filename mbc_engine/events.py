@@ -149,6 +149,11 @@ class ContentLost(Event):
     source: str
     losses: tuple[str, ...]
 
+    @property
+    def reason(self) -> str:
+        """Worded as that of a file that was skipped."""
+        return f"is memorised without {', '.join(self.losses)}"
+
 
 class DocumentsIngested(Event):
     """Progress of this ingest: documents committed, chunks encoded, and bytes on disk of the files processed.

@@ -177,18 +177,15 @@ class Passages:
             known[index] = self._with_passage(chunk, found)
             self._texts[index] = found.text if found else ""
             self._read[index] = self._document(chunk)[1]
-            self._known[index] = self._known_of(chunk)
+            document, source = chunk.document, self._document(chunk)[0]
+            headed, chunker = Chunk("", 0, document.outline.of_chunk(chunk.ordinal)), self._chunker
+            (context,) = chunker.leaving(chunk.context_tokens).contexts(source.path, document.outline.title, [headed])
+            self._known[index] = Known(context, source.date)
         return {chunk: known[chunk] for chunk in wanted}
 
     def known(self, chunk: int) -> "Known":
         """What its document says of a chunk that `of` has looked up."""
         return self._known[chunk]
-
-    def _known_of(self, stored: "StoredChunk") -> "Known":
-        document, source = stored.document, self._document(stored)[0]
-        headed = Chunk("", 0, document.outline.of_chunk(stored.ordinal))
-        chunker = self._chunker.leaving(stored.context_tokens)
-        return Known(chunker.contexts(source.path, document.outline.title, [headed])[0], source.date)
 
     def sources(
         self,

@@ -119,14 +119,14 @@ async def complete(body: chat.ChatRequest, request: Request, served: FromState) 
         answer.result()  # an error before the first token gets its own HTTP status
     with_usage = bool((body.stream_options or {}).get("include_usage"))
     events = chat.stream_events(served.name, first, tokens, answer, with_usage=with_usage)
-    report = BackgroundTask(_raise_unexpected, answer)
+
+    async def raise_unexpected() -> None:
+        error = None if answer.cancelled() else answer.exception()
+        if error is not None and not isinstance(error, MBCError):
+            raise error
+
+    report = BackgroundTask(raise_unexpected)
     return StreamingResponse(events, media_type=chat.EVENTS, headers={"Cache-Control": "no-cache"}, background=report)
-
-
-async def _raise_unexpected(answer: "asyncio.Future[Any]") -> None:
-    error = None if answer.cancelled() else answer.exception()
-    if error is not None and not isinstance(error, MBCError):
-        raise error
 
 
 async def _result(request: Request, work: "Future[Any]") -> Any:
@@ -136,7 +136,12 @@ async def _result(request: Request, work: "Future[Any]") -> Any:
 
 async def _until_disconnected(request: Request, wanted: "asyncio.Future[Any]", work: "asyncio.Future[Any]") -> Any:
     """Wait for a result; `work` that has not begun is dropped if the client disconnects."""
-    leaving = asyncio.ensure_future(_disconnected(request))
+
+    async def disconnected() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+
+    leaving = asyncio.ensure_future(disconnected())
     try:
         await asyncio.wait({wanted, leaving}, return_when=asyncio.FIRST_COMPLETED)
         if not wanted.done():
@@ -148,11 +153,6 @@ async def _until_disconnected(request: Request, wanted: "asyncio.Future[Any]", w
         leaving.cancel()
         if not wanted.done():
             work.cancel()
-
-
-async def _disconnected(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
 
 
 async def _search(

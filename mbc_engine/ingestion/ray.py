@@ -298,7 +298,13 @@ class _Team:
                 if "creation task" in str(error):
                     raise
                 if deaths > RETRIES:
-                    raise _died(task.files) from error
+                    first, last = printable_path(task.files[0]), printable_path(task.files[-1])
+                    named = first if len(task.files) == 1 else f"{len(task.files)} files, {first} to {last},"
+                    raise MBCError(
+                        f"The process that was given {named} died {RETRIES + 1} times in a row.",
+                        hint="What was committed before is saved. --verbose shows Ray's messages; --engine local skips "
+                        "files that crash the process reading them.",
+                    ) from error
                 ray.kill(self.actors[task.actor])  # it may be alive and still hold its resources
                 self.actors[task.actor] = self._start()
                 for other in self.tasks:
@@ -313,16 +319,6 @@ def _findable(model: "Model") -> str:
     if model.folder in (own_models() / model.name, packaged_model(model.name)):
         return model.name
     return str(model.folder.absolute())
-
-
-def _died(paths: Sequence[Path]) -> MBCError:
-    first, last = printable_path(paths[0]), printable_path(paths[-1])
-    named = first if len(paths) == 1 else f"{len(paths)} files, {first} to {last},"
-    return MBCError(
-        f"The process that was given {named} died {RETRIES + 1} times in a row.",
-        hint="What was committed before is saved. --verbose shows Ray's messages; --engine local skips files that "
-        "crash the process reading them.",
-    )
 
 
 @dataclass(repr=False)  # Ray prints one even if its construction failed

@@ -131,7 +131,10 @@ class Bert:
 
         def embedded(kind: str, ids: NDArray[np.int64]) -> Any:
             table = arrays[f"embeddings.{kind}_embeddings.weight"]
-            _require_rows(kind, len(table), ids)
+            if ids.max(initial=0) >= len(table):
+                position = "texts as long as the model's settings say"
+                what = position if kind == "position" else "its own tokenizer's tokens"
+                raise ModelError(f"The encoder cannot read {what}.", hint="Get the model again.")
             return table[compute.array(ids)]
 
         x = embedded("word", np.concatenate(rows).astype(np.int64))
@@ -144,15 +147,13 @@ class Bert:
             table = self.weights["encoder.relative_attention_bias.weight"]
             biases = [compute.array(_position_bias(table, length)) for length in lengths]
         x = self._normalised("embeddings.LayerNorm", x + embedded("position", positions))
-        x = self._after_layers(x, list(zip(texts, biases, strict=True)), self._threads_of(calls))
+        threads = 1 if calls is None or self.device != "cpu" else max(1, usable_threads() // calls)
+        x = self._after_layers(x, list(zip(texts, biases, strict=True)), threads)
         states = [compute.numpy(x[text]) for text in texts]
         if not all(np.isfinite(some).all() for some in states):
             message = "The weights of the encoder, or of its reader, are not all numbers."
             raise ModelError(message, hint="Get the model again.")
         return states
-
-    def _threads_of(self, calls: int | None) -> int:
-        return 1 if calls is None or self.device != "cpu" else max(1, usable_threads() // calls)
 
     def _after_layers(self, x: Any, texts: Sequence[tuple[slice, Any]], threads: int) -> Any:
         """The tokens of texts, each with its attention's bias, after all layers, from their embeddings: [S, E]."""
@@ -306,12 +307,6 @@ def _require_numbers(config: Mapping[str, Any]) -> None:
         raise ValueError("its config has sizes that do not fit each other")
     if not 0 < float(config["layer_norm_eps"]) < 1:
         raise ValueError("its layer_norm_eps is not between 0 and 1")
-
-
-def _require_rows(kind: str, rows: int, ids: NDArray[np.int64]) -> None:
-    if ids.max(initial=0) >= rows:
-        what = "texts as long as the model's settings say" if kind == "position" else "its own tokenizer's tokens"
-        raise ModelError(f"The encoder cannot read {what}.", hint="Get the model again.")
 
 
 def _require_ordinary(tokenizer: Tokenizer) -> None:

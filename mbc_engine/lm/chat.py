@@ -207,7 +207,10 @@ class ServedChat(ChatLM):
             ) from error
         except openai.NotFoundError as error:
             raise ModelError(
-                f"{server.url} has no language model {server.model}.", hint=_listing(models_at(server.url))
+                f"{server.url} has no language model {server.model}.",
+                hint=f"It has {', '.join(names)}."
+                if (names := models_at(server.url))
+                else "Check the name after the #.",
             ) from error
         except openai.APIError as error:
             said = " ".join(str(error).split())[:200]
@@ -253,10 +256,6 @@ def models_in(listing: bytes) -> list[str]:
 def local_models() -> list[str]:
     """The LMs of servers on this machine, as `open_chat` takes them."""
     return [f"{begin}{name}" for begin, url in _LOCAL_SERVERS.items() for name in models_at(url, seconds=0.3)]
-
-
-def _listing(names: Sequence[str]) -> str:
-    return f"It has {', '.join(names)}." if names else "Check the name after the #."
 
 
 def server_key() -> str | None:

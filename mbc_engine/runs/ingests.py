@@ -132,12 +132,6 @@ def _nameless(line: bytes) -> bytes:
     return json.dumps({name: value for name, value in record.items() if not name.endswith("sources")}).encode() + b"\n"
 
 
-def _skip_of(event: FileSkipped | ContentLost) -> FileSkipped:
-    if isinstance(event, FileSkipped):
-        return event
-    return FileSkipped(event.source, f"is memorised without {', '.join(event.losses)}")
-
-
 # Events do not show that an ingest was interrupted; see `is_recorded`.
 IngestState: TypeAlias = Literal["running", "finished", "stopped", "interrupted"]
 
@@ -171,7 +165,7 @@ class IngestHistory:
                     self.pace.clear()
                     self._reports.clear()
                 case FileSkipped() | ContentLost():
-                    self.skipped.append(_skip_of(event))
+                    self.skipped.append(FileSkipped(event.source, event.reason))
                     self.skips += 1
                 case DocumentsIngested():
                     self.reported = event
