@@ -19,7 +19,7 @@ from mbc_engine.text import (
     Part,
     Skipped,
     read_document,
-    reread_file,
+    read_parts,
     split_sentences,
     without_piece_number,
 )
@@ -82,7 +82,7 @@ class Files:
             return self._last[source].find(part)
         if self._seen.get(source, set()) & {part, without_piece_number(part)}:  # already read past it
             return read_document(source, part)
-        items = self._unread.setdefault(source, reread_file(Path(source)))
+        items = self._unread.setdefault(source, read_parts(Path(source)))
         seen = self._seen.setdefault(source, set())
         for item in items:
             if isinstance(item, Skipped):

@@ -70,12 +70,7 @@ def read_file(path: Path, text_column: str | None = None, *, follow_links: bool 
     Rows that lack the field `text_column` are skipped. It is ignored in a file without rows. If links are not to be
     followed, a file is skipped unless `path` is its real one.
     """
-    return _documents(_read(path, text_column, follow_links=follow_links))
-
-
-def reread_file(path: Path) -> Iterator[Part | Skipped]:
-    """The parts of one file, in order."""
-    return _read(path)
+    return _documents(read_parts(path, text_column, follow_links=follow_links))
 
 
 def _documents(items: Iterable[Part | Skipped]) -> Iterator[Document | Skipped]:
@@ -86,7 +81,8 @@ def _documents(items: Iterable[Part | Skipped]) -> Iterator[Document | Skipped]:
             yield item
 
 
-def _read(path: Path, text_column: str | None = None, *, follow_links: bool = True) -> Iterator[Part | Skipped]:
+def read_parts(path: Path, text_column: str | None = None, *, follow_links: bool = True) -> Iterator[Part | Skipped]:
+    """The parts of one file, in order, as `read_file` reads them."""
     # What is a link now was none when the path was found; where it leads is not told.
     source = os.path.realpath(path) if follow_links else os.fspath(path)
     try:
@@ -156,7 +152,7 @@ def read_document(source: str, part: str = "") -> Document | None:
 
     Reads the file up to the document.
     """
-    for item in reread_file(Path(source)):
+    for item in read_parts(Path(source)):
         if isinstance(item, Part) and item.may_hold(part) and (document := item.find(part)):
             return document
     return None

@@ -185,7 +185,7 @@ def test_inaccessible_file_is_not_gone(tmp_path, monkeypatch):
 def test_a_pdf_that_has_changed_is_not_parsed_to_answer(tmp_path, monkeypatch):
     path = tmp_path / "a.pdf"
     path.write_bytes(b"%PDF-1.4 one")
-    monkeypatch.setattr("mbc_engine.sources.reread_file", None)
+    monkeypatch.setattr("mbc_engine.sources.read_parts", None)
     assert Files().look(Origin(str(path), "", None), "0") == ("changed", None)
     assert not is_changed(path, hashlib.sha256(f"{SUFFIXES['.pdf'].identity}\0%PDF-1.4 one".encode()).hexdigest()[:32])
     assert not is_changed(tmp_path / "gone.pdf", "0")

@@ -17,7 +17,7 @@ from unittest.mock import Mock
 import pytest
 from fuzz_samples import COMPRESSIONS, SAMPLES
 
-from mbc_engine.text import Document, Part, Skipped, read_document, read_file, read_stream, reader, reread_file
+from mbc_engine.text import Document, Part, Skipped, read_document, read_file, read_parts, read_stream, reader
 from tests.archives import zipped
 
 
@@ -218,7 +218,7 @@ def test_read_document(write):
     for path in (write("a.txt", "whole"), write("a.jsonl", '{"text": "a"}\n\n{"id": "x", "text": "b"}\n{bad')):
         documents = [item for item in read_file(path) if isinstance(item, Document)]
         assert [read_document(document.source, document.part) for document in documents] == documents
-        assert [part.name for part in reread_file(path) if isinstance(part, Part)] == [own.part for own in documents]
+        assert [part.name for part in read_parts(path) if isinstance(part, Part)] == [own.part for own in documents]
     for gone in (read_document(str(path), "y"), read_document(str(path)), read_document("stdin:0123456789ab")):
         assert gone is None
 

@@ -1,6 +1,6 @@
 import pytest
 
-from mbc_engine.text.records import record_cells, record_starts
+from mbc_engine.text.chunks import record_cells, record_starts
 
 
 def starting(text):

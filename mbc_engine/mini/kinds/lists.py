@@ -13,7 +13,7 @@ from mbc_engine.mini.words import NEGATION, missing
 from mbc_engine.sources import content_stems, sentence_around
 from mbc_engine.text import split_sentences
 from mbc_engine.text.characters import on_one_line
-from mbc_engine.text.records import record_cells
+from mbc_engine.text.chunks import record_cells
 
 # What one does to anything: a list of steps need not say it.
 _DOING: Final = stems_of("make do prepare cook bake get")

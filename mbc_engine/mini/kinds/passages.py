@@ -15,7 +15,7 @@ from mbc_engine.mini.words import missing
 from mbc_engine.sources import Known, content_stems
 from mbc_engine.text import split_sentences
 from mbc_engine.text.characters import on_one_line
-from mbc_engine.text.records import record_cells
+from mbc_engine.text.chunks import record_cells
 
 # The nouns for what is in a list, which need not name it.
 GENERIC: Final = stems_of(
