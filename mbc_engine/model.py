@@ -124,13 +124,7 @@ class Model(ABC):
 
     @abstractmethod
     def answer(
-        self,
-        questions: Sequence[str],
-        found: Any,
-        options: AskOptions,
-        passages: Passages,
-        *,
-        on_token: OnToken = None,
+        self, questions: Sequence[str], found: Any, options: AskOptions, passages: Passages, *, on_token: OnToken = None
     ) -> list[Draft]:
         """Answer questions from what `search` found for them, in the same snapshot.
 

@@ -99,10 +99,7 @@ def show(
 
 
 def verify(
-    *,
-    bank: BankOption,
-    deep: Annotated[bool, option(_DEEP, "--deep")] = False,
-    json: JsonOption = False,
+    *, bank: BankOption, deep: Annotated[bool, option(_DEEP, "--deep")] = False, json: JsonOption = False
 ) -> None:
     """Check a bank for corruption. The exit code is 5 if there is any.
 

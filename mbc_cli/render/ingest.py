@@ -34,13 +34,7 @@ class IngestProgress(ProgressView):
     """
 
     def __init__(
-        self,
-        bank: str,
-        *,
-        as_json: bool,
-        watches: bool = False,
-        doing: str = "Memorising",
-        done: str = "Memorised",
+        self, bank: str, *, as_json: bool, watches: bool = False, doing: str = "Memorising", done: str = "Memorised"
     ) -> None:
         super().__init__(in_bytes=True)
         self._bank, self._as_json, self._watches = bank, as_json, watches

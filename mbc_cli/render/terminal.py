@@ -153,10 +153,7 @@ class ProgressView:
             BarColumn(bar_width=None, table_column=Column(ratio=1)) if is_narrow else BarColumn(),
             TextColumn("{task.fields[amount]}", markup=False),
             TextColumn(
-                "{task.fields[note]}",
-                style="dim",
-                markup=False,
-                table_column=Column(no_wrap=True, overflow="ellipsis"),
+                "{task.fields[note]}", style="dim", markup=False, table_column=Column(no_wrap=True, overflow="ellipsis")
             ),
             TimeRemainingColumn(),
             expand=is_narrow,

@@ -254,10 +254,7 @@ def _refuse_foreign(path: Path) -> None:
     SQLite does the reading: if this process opened and closed the file itself, POSIX would drop the locks of all its
     connections to it, and the next process to close the bank would delete the log they are using.
     """
-    with (
-        wrap_sqlite_errors(str(path)),
-        closing(_opened(path, _IMMUTABLE)) as connection,
-    ):
+    with wrap_sqlite_errors(str(path)), closing(_opened(path, _IMMUTABLE)) as connection:
         try:
             is_bank = connection.execute("PRAGMA application_id").fetchone()[0] == APPLICATION_ID
         except sqlite3.DatabaseError as error:

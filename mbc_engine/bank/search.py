@@ -77,10 +77,7 @@ def _typical(bank: MemoryBank, chunks: Indices) -> Indices:
 
 
 def _texts(
-    bank: MemoryBank,
-    chunks: Indices,
-    stored: Sequence[StoredChunk],
-    file_text: Callable[[StoredDocument], str | None],
+    bank: MemoryBank, chunks: Indices, stored: Sequence[StoredChunk], file_text: Callable[[StoredDocument], str | None]
 ) -> list[str]:
     encoded = bank.encoded_texts_at(chunks)
     texts = [text or "" for text in _plain(bank, encoded)]

@@ -188,10 +188,7 @@ _SMALLEST_SHARE: Final = 1 / 8
 
 
 def chunk(
-    text: str,
-    count_tokens: Callable[[list[str]], list[int]],
-    max_tokens: int,
-    sections: Sequence[Section] = (),
+    text: str, count_tokens: Callable[[list[str]], list[int]], max_tokens: int, sections: Sequence[Section] = ()
 ) -> list[Chunk]:
     """Pack whole sentences into chunks of at most `max_tokens` tokens, in order, losing nothing but white space.
 

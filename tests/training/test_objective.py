@@ -183,11 +183,7 @@ def snapshot(model):
 
 
 @pytest.mark.parametrize(
-    ("base", "encoder", "frozen", "precision"),
-    [
-        ("gpt2", "bert", False, "float32"),
-        ("llama", "t5", True, "bf16"),
-    ],
+    ("base", "encoder", "frozen", "precision"), [("gpt2", "bert", False, "float32"), ("llama", "t5", True, "bf16")]
 )
 def test_trained_parameters(make, base, encoder, frozen, precision):
     word = str(frozen).lower()

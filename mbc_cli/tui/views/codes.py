@@ -100,11 +100,7 @@ class CodesView(View):
         self.query_one("#layer" if self.has_class("-nothing") else "#heat").focus()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        can = {
-            "book": self._books.display,
-            "document": bool(self._documents),
-            "unmark": self._marked is not None,
-        }
+        can = {"book": self._books.display, "document": bool(self._documents), "unmark": self._marked is not None}
         return can.get(action, True)
 
     def action_layer(self, layer: str) -> None:

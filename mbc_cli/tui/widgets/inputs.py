@@ -68,9 +68,7 @@ class Confirm(ModalScreen[bool]):
 class Keys(ModalScreen[None]):
     """The keys of a view and of the dashboard, those in the footer first, and what the view is for."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,question_mark", "dismiss", "Close"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,question_mark", "dismiss", "Close")]
 
     def __init__(self, about: str, bindings: Iterable[ActiveBinding]) -> None:
         super().__init__()

@@ -73,8 +73,7 @@ def test_long_sentence_is_cut(text, short):
 
 
 @pytest.mark.parametrize(
-    ("share", "drawn"),
-    [(0, ""), (1e-6, "▏"), (1 / 32, "▏"), (1 / 8, "▌"), (0.5, "██"), (0.65625, "██▋"), (1, "████")],
+    ("share", "drawn"), [(0, ""), (1e-6, "▏"), (1 / 32, "▏"), (1 / 8, "▌"), (0.5, "██"), (0.65625, "██▋"), (1, "████")]
 )
 def test_bar(share, drawn):
     assert bar(share, 4) == drawn
