@@ -333,7 +333,7 @@ def insert_bank(
     """Write the row of the table `bank`; counts as `write_counts` gives them."""
     keeps = int(header.keeps_origins), int(header.keeps_text), header.context_tokens
     values = (*astuple(header.signature), *map(int, astuple(header.shape)), header.dim, *keeps, header.created)
-    state = (*totals, *texts)
+    state: tuple[int | str, ...] = (*totals, *texts)
     row = (*values, header_checksum(values), counts, *state, state_checksum(counts, state))
     connection.execute(f"INSERT INTO bank VALUES ({', '.join('?' * len(row))})", row)  # noqa: S608 - only question marks
 
@@ -398,7 +398,8 @@ def read_totals(connection: sqlite3.Connection, name: str) -> BlockTotals:
 
 def write_state(connection: sqlite3.Connection, counts: Counts, totals: BlockTotals, texts: TextState) -> None:
     """The inverse of `read_state` and `read_totals`."""
-    data, state = write_counts(counts), (*totals, *texts)
+    state: tuple[int | str, ...] = (*totals, *texts)
+    data = write_counts(counts)
     query = f"UPDATE bank SET {' = ?, '.join(_STATE)} = ?"  # noqa: S608 - constant names
     connection.execute(query, (data, *state, state_checksum(data, state)))
 

@@ -4,6 +4,7 @@ The running training holds `lock` and writes `usage.safetensors`; other processe
 checks between steps.
 """
 
+import os
 from array import array
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -40,8 +41,7 @@ RunState: TypeAlias = Literal["preparing", "training", "stopped", "finished", "i
 
 def request_stop(run: Path) -> None:
     """Ask the running training to stop after the step in progress."""
-    with atomic_write(run / _REQUEST) as file:
-        file.write(b"stop\n")
+    (run / _REQUEST).touch()
 
 
 def withdraw_stop(run: Path) -> None:
@@ -51,10 +51,7 @@ def withdraw_stop(run: Path) -> None:
 
 def is_stop_requested(run: Path) -> bool:
     """Whether somebody asks the training to stop."""
-    try:
-        return (run / _REQUEST).read_bytes().strip() == b"stop"
-    except OSError:
-        return False
+    return os.path.exists(run / _REQUEST)
 
 
 @contextmanager
