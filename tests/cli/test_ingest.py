@@ -11,7 +11,6 @@ from mbc_engine.runs.event_log import read_events
 from tests.cli.stub_memory import ingested
 
 RECODED = TextsRecoded(2, 2, 100, 60, 1.0, "lm")
-PROBLEM = TextsRecoded(0, 2, 0, 0, 0.0, "lm", problem="The language model is not installed.")
 
 
 @pytest.fixture(autouse=True)

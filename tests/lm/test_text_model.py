@@ -5,7 +5,6 @@ import shutil
 from fractions import Fraction
 
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file
@@ -17,7 +16,7 @@ from mbc_engine.lm.exact import quantise
 from mbc_engine.lm.packaged import find_language_model, locate_language_model
 from mbc_engine.lm.text_model import TextModel, open_text_model
 from tests.conftest import SENTENCES, byte_level_tokenizer, save_random
-from tests.lm.test_exact import INT8
+from tests.lm.test_exact import INT8, setting
 
 PARAGRAPH = (
     "The lighthouse at Vesterhavn was built in 1882, after two ships had been lost on the reef in a single winter. "
@@ -72,12 +71,8 @@ def test_batch_and_threads_do_not_matter(folder, tiny):
     several = [*SENTENCES[:6], PARAGRAPH]
     together, alone = tiny.encode(several), [tiny.encode([text])[0] for text in several]
     assert together == alone
-    before = torch.get_num_threads()
-    try:
-        torch.set_num_threads(8)
+    with setting(8, mkldnn=True):
         assert opened(folder, sums="float32").encode(several) == together
-    finally:
-        torch.set_num_threads(before)
     payloads = [payload for payload in together if payload is not None]
     for chosen in (payloads, payloads[3:], payloads[::-1]):
         found = fresh(opened(folder, sums="float32")).decode(chosen)
@@ -195,14 +190,9 @@ def test_official_model_under_every_setting(sums):
     several = [PARAGRAPH, *(f"{number}. {SENTENCES[number % len(SENTENCES)]}" for number in range(9))]
     payloads = open_text_model().encode(several)
     model = opened(place, sums=sums)
-    before = torch.get_num_threads(), torch._C._get_mkldnn_enabled()
-    try:
-        for threads, mkldnn, batch in ((1, True, 1), (8, False, 3)):
-            torch.set_num_threads(threads)
-            torch._C._set_mkldnn_enabled(mkldnn)
+    for threads, mkldnn, batch in ((1, True, 1), (8, False, 3)):
+        with setting(threads, mkldnn):
             assert model.encode(several[:5]) == payloads[:5]
             assert fresh(model).decode(payloads[:batch]) == several[:batch]
+    with setting(8, mkldnn=False):
         assert fresh(model).decode(payloads[1:]) == several[1:]
-    finally:
-        torch.set_num_threads(before[0])
-        torch._C._set_mkldnn_enabled(before[1])
