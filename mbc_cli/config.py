@@ -217,17 +217,17 @@ def question_history(bank: Path) -> Path:
     return platformdirs.user_data_path("mbc") / "questions" / f"{_name_of(bank)}.history"
 
 
-def read_questions(path: Path, limit: int = _MAX_QUESTIONS) -> list[str]:
+def read_questions(path: Path) -> list[str]:
     try:
         lines = path.read_text(encoding="utf-8", errors="surrogateescape").split("\n")
     except OSError:
         return []
-    return [line for line in lines if line and "\0" not in line][-limit:]
+    return [line for line in lines if line and "\0" not in line][-_MAX_QUESTIONS:]
 
 
-def add_question(path: Path, line: str, limit: int = _MAX_QUESTIONS) -> None:
+def add_question(path: Path, line: str) -> None:
     """Save a question at once, as a closing terminal leaves no time later. Write errors are ignored."""
-    lines = [*read_questions(path, limit), line.replace("\n", " ")][-limit:]
+    lines = [*read_questions(path), line.replace("\n", " ")][-_MAX_QUESTIONS:]
     with suppress(OSError):
         make_private_folder(path.parent)
         path.touch(PRIVATE_FILE)

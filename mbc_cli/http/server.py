@@ -162,11 +162,11 @@ def _require_access(scope: Scope, token: str | None, origins: Collection[str]) -
         raise ApiError(403, message, "not_local")
 
 
-async def _read_body(receive: Receive, max_size: int, seconds: float) -> bytes:
+async def _read_body(receive: Receive, max_size: int) -> bytes:
     """A request's whole body; raises ApiError if it is too long or too slow."""
     body, size, is_over = bytearray(), 0, False
     try:
-        async with asyncio.timeout(seconds):
+        async with asyncio.timeout(BODY_SECONDS):
             while not is_over and size <= max_size + _DISCARDED:
                 event = await receive()
                 if event["type"] == "http.disconnect":
@@ -176,7 +176,7 @@ async def _read_body(receive: Receive, max_size: int, seconds: float) -> bytes:
                 if size <= max_size:
                     body += part
     except TimeoutError as error:
-        message = f"The body did not arrive within {seconds:g} seconds."
+        message = f"The body did not arrive within {BODY_SECONDS:g} seconds."
         raise ApiError(408, message, "timeout") from error
     if size > max_size:
         raise ApiError(413, f"The body is longer than {max_size:,} bytes (--max-body).", "body_too_long")
@@ -189,7 +189,6 @@ def with_access_control(
     max_body: int,
     *,
     on_crash: Callable[[BaseException], object],
-    body_seconds: float = BODY_SECONDS,
     origins: Collection[str] = (),
 ) -> ASGIApp:
     """An app behind access control (except /health), body limits and an access log; `on_crash` gets unexpected errors.
@@ -212,7 +211,7 @@ def with_access_control(
         try:
             if scope["path"] != "/health":
                 _require_access(scope, token, origins)
-            body = await _read_body(receive, max_body, body_seconds)
+            body = await _read_body(receive, max_body)
             unread: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
             async def replay() -> Message:

@@ -146,11 +146,12 @@ def test_history_is_private_and_kept(typed, home):
     assert complete is not None and [complete("/so", 0), complete("/so", 1)] == ["/sources", None]
 
 
-def test_history_is_limited_made_private_and_keeps_invalid_utf8(home):
+def test_history_is_limited_made_private_and_keeps_invalid_utf8(home, monkeypatch):
+    monkeypatch.setattr("mbc_cli.config._MAX_QUESTIONS", 2)
     path = home / "history"
     path.write_bytes(b"a\nb\n\xff\n")
     path.chmod(0o644)
-    add_question(path, "c\nd", limit=2)
+    add_question(path, "c\nd")
     assert (path.read_bytes(), stat.S_IMODE(path.stat().st_mode)) == (b"\xff\nc d\n", 0o600)
     assert list(home.iterdir()) == [path]
     add_question(path / "below a file", "Who?")

@@ -67,7 +67,7 @@ async def serving(home):
     services = []
     with DocumentFolder(home / "b.documents").opened() as folder:
 
-        def start(memory=None, *, capacity=64, token=None, upstream=None, max_body=1 << 20, **limits):
+        def start(memory=None, *, capacity=64, token=None, upstream=None, max_body=1 << 20, origins=()):
             memory = memory or StubMemory([home / "b.mbc"], NAME)
             documents = ClientDocuments(memory, folder)
             if isinstance(memory, Memory):
@@ -75,7 +75,7 @@ async def serving(home):
             services.append(service := Service(memory, capacity=capacity, batch=16))
             app = application(Served(service, documents, NAME, upstream), has_token=token is not None)
             crashes = []
-            guarded = with_access_control(app, token, max_body, on_crash=crashes.append, **limits)
+            guarded = with_access_control(app, token, max_body, on_crash=crashes.append, origins=origins)
             client = httpx.AsyncClient(transport=httpx.ASGITransport(guarded), base_url="http://127.0.0.1:8377")
             return Running(app, client, service, documents, memory, crashes)
 

@@ -124,12 +124,14 @@ async def test_a_body_is_counted_as_it_arrives(serving):
     assert response.json()["error"]["code"] == "body_too_long"
 
 
-async def test_a_body_that_does_not_arrive_times_out(serving):
+async def test_a_body_that_does_not_arrive_times_out(serving, monkeypatch):
+    monkeypatch.setattr(server, "BODY_SECONDS", 0.01)
+
     async def stalled():
         yield b"{"
         await asyncio.Event().wait()
 
-    response = await serving(body_seconds=0.01).client.post("/v1/documents", content=stalled())
+    response = await serving().client.post("/v1/documents", content=stalled())
     assert (response.status_code, response.json()["error"]["code"]) == (408, "timeout")
 
 
