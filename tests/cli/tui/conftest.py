@@ -91,7 +91,8 @@ def until():
 
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch):
-    """What changes is seen and drawn at once."""
+    """What changes is seen and drawn at once; notes stay until they are looked at, on a busy machine too."""
+    monkeypatch.setattr("mbc_cli.tui.app.Dashboard.NOTIFICATION_TIMEOUT", PATIENCE)
     for place in ("app._DRAW_INTERVAL", "jobs._POLL_INTERVAL", "widgets.chart._INTERVAL"):
         monkeypatch.setattr(f"mbc_cli.tui.{place}", 0.03)
     monkeypatch.setattr("mbc_cli.tui.jobs.Throttle", lambda **_: Throttle(max_share=0.5, min_interval=0.03))
