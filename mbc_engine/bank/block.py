@@ -319,9 +319,9 @@ def read_keys(data: bytes) -> Keys:
     return np.frombuffer(data, "<u4").astype(np.uint32)
 
 
-def digest_keys(data: bytes, width: int) -> Keys:
+def digest_keys(data: bytes, header: BankHeader) -> Keys:
     """The lookup keys of concatenated content hashes: their first four bytes."""
-    starts = np.frombuffer(data, np.uint8).reshape(-1, width)[:, :4]
+    starts = np.frombuffer(data, np.uint8).reshape(-1, header.digest_bytes)[:, :4]
     return np.ascontiguousarray(starts).view(">u4")[:, 0].astype(np.uint32)
 
 

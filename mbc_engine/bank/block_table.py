@@ -5,6 +5,7 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from itertools import accumulate, chain, islice
 from typing import Any, Final, TypeVar
 
@@ -14,7 +15,6 @@ from numpy.typing import NDArray
 from mbc_engine.bank.block import (
     Block,
     KeyIndex,
-    Keys,
     Lengths,
     OriginColumns,
     Row,
@@ -294,7 +294,7 @@ class BlockTable:
     def find_digests(self, digests: Collection[bytes]) -> dict[bytes, Location]:
         if not digests:
             return {}
-        holding = self._index("digests").blocks_of(self._digest_keys(b"".join(digests)))
+        holding = self._index("digests").blocks_of(digest_keys(b"".join(digests), self.header))
         in_blocks = ((block, self._digests_in(block)) for block in set().union(*holding.values()))
         return {
             digest: (block, row)
@@ -390,7 +390,7 @@ class BlockTable:
             content = content + added
             self._write(block, content)
             if "digests" in self._indexes:
-                self._indexes["digests"].add(block, self._digest_keys(b"".join(added.digests)))
+                self._indexes["digests"].add(block, digest_keys(b"".join(added.digests), self.header))
             self._note_origins(block, added.origins)
             start += len(added)
 
@@ -491,13 +491,10 @@ class BlockTable:
         if "keys" in self._indexes:
             self._indexes["keys"].add(block, keys_of(origins))
 
-    def _digest_keys(self, data: bytes) -> Keys:
-        return digest_keys(data, self.header.digest_bytes)
-
     def _index(self, column: str) -> KeyIndex:
         if column not in self._indexes:
             self._check_rows()
-            read = read_keys if column == "keys" else self._digest_keys
+            read = read_keys if column == "keys" else partial(digest_keys, header=self.header)
             rows = self._connection.execute(f"SELECT id, {column} FROM blocks")  # noqa: S608 - constant names
             with wrap_invalid_data(self.name):
                 self._indexes[column] = KeyIndex((block, read(data)) for block, data in rows)

@@ -365,9 +365,7 @@ def table_sums(shape: CodeShape, tables: Scores) -> Callable[[bytes, int], Score
         for rows, column, codes in columns(data, shape, chunks, used_columns):
             indices = codes.astype(np.intp)  # once for all questions
             for of_question, table in zip(totals, padded[:, column], strict=True):
-                of_question[rows] += table.take(
-                    indices, mode="wrap"
-                )  # the table covers all bit patterns, so nothing wraps
+                of_question[rows] += table.take(indices, mode="wrap")  # nothing wraps: it covers all bit patterns
         if np.isnan(totals).any():
             raise ValueError("some bits are not a valid code")
         return totals
