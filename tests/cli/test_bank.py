@@ -32,10 +32,8 @@ def test_info_tells_sizes_and_model(mbc, small_bank, monkeypatch):
         *("2 documents from 3 origins, 8 chunks", "6 bits: 2 tokens of 8 codes", "3 wide, one codebook for all"),
         *("6 B, 0.75 bytes a chunk", "as float32  the vectors would take 192 B, 32 times the codes"),
         *("text        not kept\n", "the codebook, 96 B, is in the model\n", "read from 4 bytes on average\n"),
-        *(
-            "; smaller from 28,672 documents on\n",
-            "index       28.7 kB\n",
-        ),  # all but the codes of a file of seven pages
+        # The index is all but the codes of a file of seven pages.
+        *("; smaller from 28,672 documents on\n", "index       28.7 kB\n"),
     ):
         assert expected in output
     info = json.loads(mbc("bank", "info", "--json").stdout)
