@@ -250,7 +250,8 @@ def read_earlier_words(data: bytes, chunks: int, *, compressed_counts: bool) -> 
     if places.max(initial=-1) >= chunks:
         raise ValueError("no chunk has such an index")
     words = WORDS * places + np.repeat(np.arange(len(counts)), counts)
-    now = [number_of_earlier(bucket) for bucket in range(0, _EARLIER_BUCKETS, len(counts))]
+    # Each stands for all words whose hash has these lowest bits.
+    now = [_BUCKETS + bucket for bucket in range(0, _EARLIER_BUCKETS, len(counts))]
     return np.sort((words[:, None] + now).ravel())
 
 
@@ -441,11 +442,6 @@ def _common_words() -> frozenset[str]:
 def number_of(word: str) -> int:
     """The CRC-32 of a word's stem, modulo the number of buckets."""
     return zlib.crc32(_stem(word).encode()) % _BUCKETS
-
-
-def number_of_earlier(bucket: int) -> int:
-    """The number that stands for all words whose hash has these lowest bits, those of an earlier version's buckets."""
-    return _BUCKETS + bucket
 
 
 def _stem(word: str) -> str:

@@ -90,7 +90,7 @@ class CodesView(View):
 
     def on_mount(self) -> None:
         for shown in self._maps:
-            self.watch(shown, "cursor", self._draw_soon, init=False)
+            self.watch(shown, "cursor", lambda: self.call_next(self.draw), init=False)
 
     @property
     def _layer(self) -> str:
@@ -181,9 +181,6 @@ class CodesView(View):
             books.border_title = Content(f"Codebooks by {title}{', a row for each level' if levels > 1 else ''}")
             books.show(values.ravel(), row=positions)
         return books.cursor if books.display else 0
-
-    def _draw_soon(self) -> None:
-        self.call_next(self.draw)
 
     @on(Tabs.TabActivated, "#layer")
     def _change_layer(self) -> None:
