@@ -2,6 +2,7 @@
 
 import math
 import re
+import time
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable
@@ -18,7 +19,6 @@ from mbc_engine.text import (
     Document,
     Part,
     Skipped,
-    read_document,
     reread_file,
     split_sentences,
     without_piece_number,
@@ -44,29 +44,39 @@ _MOST_LOOKED_AT: Final = 256
 
 
 class Files:
-    """Finds memorised parts in their files; parts that are looked up in order need only one pass over a file."""
+    """Finds memorised parts in their files; parts that are looked up in order need only one pass over a file.
 
-    def __init__(self) -> None:
+    After `most_seconds` of processor time, no further parts of a file are read.
+    """
+
+    def __init__(self, most_seconds: float = math.inf) -> None:
+        self.most_seconds = most_seconds
+        self._spent = 0.0
         self._seen: dict[str, set[str]] = {}
         self._last: dict[str, Part] = {}
         self._unread: dict[str, Iterator[Part | Skipped]] = {}
         self._unreadable: set[str] = set()
 
     def look(self, origin: "Origin", digest: str) -> "tuple[State, Document | None]":
-        """The state of an origin, `unknown` if it was never a file, and the document if it still has this digest."""
+        """The state of an origin, and the document if it still has this digest.
+
+        It is `unknown` of what was never a file, or would take too long to find.
+        """
         if not Path(origin.source).is_absolute():
             return "unknown", None
         if not origin.part and is_changed(Path(origin.source), digest):
             return "changed", None
-        document = self._find(origin.source, origin.part)
+        try:
+            document = self._find(origin.source, origin.part)
+        except TimeoutError:
+            return "unknown", None
         if document is not None:
             return ("unchanged", document) if document.digest.startswith(digest) else ("changed", None)
         with suppress(OSError):  # a closed folder or an unreachable disk: the file may be there
             if not Path(origin.source).exists():
                 return "gone", None
-        if origin.source in self._unreadable:
-            return "unreadable", None
-        return ("gone" if origin.part else "changed"), None
+        otherwise: State = "gone" if origin.part else "changed"
+        return ("unreadable" if origin.source in self._unreadable else otherwise), None
 
     def first_unchanged(self, document: "StoredDocument") -> "tuple[Origin, State, Document | None]":
         """The first of a document's origins that `look` finds unchanged, with what it finds; else its first origin."""
@@ -77,27 +87,35 @@ class Files:
         return next((found for found in chain([first], looked) if found[2]), first)
 
     def _find(self, source: str, part: str) -> Document | None:
-        """A part of a source as it is now."""
+        """A part of a source as it is now. Raises TimeoutError after `most_seconds`."""
         if source in self._last and self._last[source].may_hold(part):
             return self._last[source].find(part)
         if self._seen.get(source, set()) & {part, without_piece_number(part)}:  # already read past it
-            return read_document(source, part)
+            del self._unread[source]
         items = self._unread.setdefault(source, reread_file(Path(source)))
         seen = self._seen.setdefault(source, set())
-        for item in items:
-            if isinstance(item, Skipped):
-                if item.source == source:
-                    self._unreadable.add(source)
-                continue
-            seen.add(item.name)
-            self._last[source] = item
-            if item.may_hold(part):
-                return item.find(part)
+        began = time.thread_time()
+        try:
+            for item in items:
+                if isinstance(item, Skipped):
+                    if item.source == source:
+                        self._unreadable.add(source)
+                    continue
+                seen.add(item.name)
+                self._last[source] = item
+                if item.may_hold(part):
+                    return item.find(part)
+                if self._spent + time.thread_time() - began > self.most_seconds:
+                    raise TimeoutError
+        finally:
+            self._spent += time.thread_time() - began
         return None
 
 
 # Larger files are not searched for a line.
 _MOST_BYTES: Final = 16 << 20
+# Seconds of reading files to answer, as long as the bank has the text: to find a message in a large mailbox takes minutes.
+_MOST_SECONDS: Final = 1.0
 
 
 def _first_line(file: Path, passage: str) -> int | None:
@@ -134,7 +152,7 @@ class Passages:
     """The passages of chunks in one snapshot of a bank; each file is read at most once, as `Files` does."""
 
     def __init__(self, bank: "ReadableBank", chunker: Chunker, on_decoding: OnDecoding | None = None) -> None:
-        self._bank, self._chunker, self._files = bank, chunker, Files()
+        self._bank, self._chunker, self._files = bank, chunker, Files(_MOST_SECONDS)
         self._on_decoding: OnDecoding = on_decoding or nullcontext
         self._documents: dict[tuple[str, str], tuple[Source, Document | None]] = {}
         self._rechunked: dict[tuple[str, str], Sequence[Chunk]] = {}
@@ -159,6 +177,8 @@ class Passages:
             chunk for chunk in wanted if chunk not in known or (chunk in needed and known[chunk].passage is None)
         ]
         stored, encoded = self._bank.chunks_at(missing), self._bank.encoded_texts_at(missing)
+        if None in encoded:
+            self._files.most_seconds = math.inf
         # Looking into the file is worth it if decoding would be slow or the bank keeps no text.
         in_file = [
             self._in_file(chunk, text) if text is None or text.lm else None

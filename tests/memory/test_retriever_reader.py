@@ -160,6 +160,17 @@ def test_bank_without_text(tiny, remember, folder):
     assert {source.passage for source in memory.search(["Who won?"])[0]} == {None}
 
 
+@pytest.mark.parametrize("keeps_text", [True, False])
+def test_files_are_not_read_for_long_if_the_bank_has_the_text(tiny, remember, folder, monkeypatch, keeps_text):
+    monkeypatch.setattr("mbc_engine.sources._MOST_SECONDS", -1.0)
+    for path in folder.iterdir():
+        path.unlink()
+    (folder / "a.jsonl").write_text('{"text": "Ada won."}\n{"text": "Ada won."}\n{"text": "Nobody won."}')
+    memory = remember(tiny.retriever_reader("Nobody"), folder, keeps_text=keeps_text)
+    found = {(source.state, source.text_from) for source in memory.ask(["Who won?"])[0].sources}
+    assert ("unknown", "bank") in found if keeps_text else found == {("unchanged", "file")}
+
+
 def test_withheld_answers_still_have_sources(tiny, remember, folder):
     model = tiny.retriever_reader("Nobody", perhaps=1.0)
     memory = remember(model, folder)

@@ -64,10 +64,14 @@ def test_attachments(read):
     written = message(Subject="S")
     written.add_attachment(b"Name,Cost\nboat,7\n", maintype="text", subtype="csv", filename="costs.csv")
     written.add_attachment(b"\x89PNG\r\n\x1a\n\0\0", maintype="image", subtype="png", filename="a.png")
+    box = (b"From a@x.org Tue May 14 10:00:00 2024\n" + bytes(written) + b"\n") * 2
     own, attached = read("letter", bytes(written))
+    of_first, in_box, _, also_in_box = read("a.mbox", box)
     assert own.text.endswith("Subject: S\nAttachment: costs.csv\nAttachment: a.png\n\nThe boat is sold.")
-    assert own.losses == ("1 attachment",)
+    assert own.losses == of_first.losses == ("1 attachment",)
     assert (attached.part, attached.text) == ("attachment 1: costs.csv", "Name: boat; Cost: 7")
+    assert in_box.part == "message 1, attachment 1: costs.csv"
+    assert in_box.digest == also_in_box.digest
 
 
 def test_mailbox(read):
