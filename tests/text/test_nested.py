@@ -1,5 +1,6 @@
 """JSON, notebooks, settings and XML: values with their paths, chats, and rows."""
 
+import base64
 import json
 
 import pytest
@@ -60,15 +61,18 @@ def test_mails_are_no_chat(read):
     ]
 
 
+DRAWN = f"![](data:image/png;base64,{base64.b64encode(bytes(range(256))).decode()})"
+
+
 def test_notebook(read_one):
     picture = {"output_type": "display_data", "data": {"image/png": "", "text/plain": ["<Figure>"]}}
     cells = [
-        {"cell_type": "markdown", "source": ["# Training\n", "\n", "The batch size is 384."]},
+        {"cell_type": "markdown", "source": ["# Training\n", "\n", f"The batch size is 384.{DRAWN}"]},
         {"cell_type": "code", "source": "print(1)", "outputs": [{"text": ["\x1b[31m1\x1b[0m\n"]}, picture]},
     ]
     document = read_one("a.ipynb", json.dumps({"cells": cells, "nbformat": 4}))
-    assert document.text == "# Training\n\nThe batch size is 384.\n\nprint(1)\n\n1\n\n<Figure>"
-    assert (document.title, document.losses) == ("Training", ("1 picture",))
+    assert document.text == "# Training\n\nThe batch size is 384.![]()\n\nprint(1)\n\n1\n\n<Figure>"
+    assert (document.title, document.losses) == ("Training", ("2 pictures",))
 
 
 def test_yaml(read_one):

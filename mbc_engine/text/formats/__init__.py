@@ -51,7 +51,7 @@ _CODE = (
 )
 FORMATS = (
     TEXT,
-    Format("markdown", "markdown.read_markdown", (".md", ".markdown"), version=4),
+    Format("markdown", "markdown.read_markdown", (".md", ".markdown"), version=5),
     Format("html", "html.read_html", (".html", ".htm", ".xhtml"), version=4),
     Format("pdf", "pdf.read_pdf", (".pdf",), may_be_compressed=False, version=4),
     Format("docx", "word.read_docx", (".docx", ".docm", ".dotx"), may_be_compressed=False, version=5),
@@ -72,7 +72,7 @@ FORMATS = (
     # The same name: a row is the same document in either format.
     Format("row", "nested.read_jsonl", (".jsonl", ".ndjson")),
     Format("row", "delimited.read_csv", (".csv", ".tsv", ".tab", ".psv"), may_be_form=True),
-    Format("row", "nested.read_json", (".json", ".geojson", ".jsonc", ".json5", ".webmanifest")),
+    Format("row", "nested.read_json", (".json", ".canvas", ".geojson", ".jsonc", ".json5", ".webmanifest")),
     Format("row", "sheets.read_xlsx", (".xlsx", ".xlsm", ".xltx"), may_be_compressed=False, may_be_form=True),
     Format("row", "sheets.read_ods", (".ods", ".ots"), may_be_compressed=False, may_be_form=True),
     Format("xml", "settings.read_xml", (".xml", ".rss", ".atom", ".opml", ".kml", ".gpx", ".plist")),

@@ -369,6 +369,10 @@ def read_notebook(stream: ByteStream) -> Iterator[Content | Row | Skipped]:
     for cell in filter(_is_object, cells):
         source = _source(cell.get("source"))
         if cell.get("cell_type") == "markdown":
+            from mbc_engine.text.formats.markdown import without_embedded_files
+
+            source, embedded = without_embedded_files(source)
+            pictures += embedded
             _markdown(source, text)
         else:
             text.add(source)
