@@ -74,6 +74,12 @@ def test_attachments(read):
     assert in_box.digest == also_in_box.digest
 
 
+def test_messages_of_apple_mail(read_one):
+    own = bytes(message(Subject="S"))
+    document, alone = read_one("a.emlx", b"%d   \n%b<plist><dict/></plist>" % (len(own), own)), read_one("a.eml", own)
+    assert (document.text, document.digest) == (alone.text, alone.digest)
+
+
 def test_mailbox(read):
     reply = "> The boat is sold.\n>\nNo!\n\n> Only here.\nFrom here"
     box = b"".join(

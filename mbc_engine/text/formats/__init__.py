@@ -59,7 +59,7 @@ FORMATS = (
     Format("odt", "opendocument.read_odt", (".odt", ".odp", ".ott"), may_be_compressed=False, version=2),
     Format("rtf", "rtf.read_rtf", (".rtf",), version=3),
     Format("epub", "books.read_epub", (".epub",), may_be_compressed=False, version=4),
-    Format("eml", "mail.read_eml", (".eml", ".mht", ".mhtml"), version=2),
+    Format("eml", "mail.read_eml", (".eml", ".emlx", ".mht", ".mhtml"), version=2),
     Format("mbox", "mail.read_mbox", (".mbox",)),
     Format("msg", "mail.read_msg", (".msg",)),
     Format("card", "cards.read_cards", (".vcf", ".vcard", ".ics")),

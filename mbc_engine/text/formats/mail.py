@@ -35,6 +35,8 @@ _MOST_LINES: Final = 200_000
 _HINT_SHARE: Final = 0.5
 _FROM_LINE: Final = re.compile(rb"From \S+ .*\d\d:\d\d.* \d{4}")
 _QUOTED_FROM: Final = re.compile(rb">+From ")
+# The line above a message that Apple Mail keeps; properties are below.
+_APPLE_LENGTH: Final = re.compile(rb"(\d{1,9}) *\r?\n")
 _FLOWED: Final = re.compile(r"(?<=[^\s-]) +\n(?=[^\s>])")
 _LINE_BYTES: Final = 1 << 20
 
@@ -56,6 +58,8 @@ class _Message(EmailMessage):
 def read_eml(stream: ByteStream) -> Iterator[Content]:
     """The message and its attachments."""
     data = stream.read_all()
+    if length := _APPLE_LENGTH.match(data):
+        data = data[length.end() :][: int(length[1])]
     with damage_is_unreadable():
         contents = list(_contents(data))
     yield from contents
