@@ -101,6 +101,26 @@ def test_long_messages_of_a_mailbox_are_skipped(read, monkeypatch):
 
 
 @pytest.mark.parametrize(
+    ("written", "text", "day"),
+    [
+        ("[14.03.24, 09:10:11] Ann Lee: Hi\nBo\n\u200e[14.03.24, 09:12:45] Bo: \u200ea.jpg (attached)\n",
+         "Ann Lee, 2024-03-14 09:10: Hi\nBo\n\nBo, 2024-03-14 09:12: a.jpg (attached)", "2024-03-14"),
+        ("12/03/2024, 18:22 - Encrypted.\n12/03/2024, 18:23 - Ann: At 8:30\n",
+         "2024-03-12 18:22: Encrypted.\n\nAnn, 2024-03-12 18:23: At 8:30", "2024-03-12"),
+        ("3/2/24, 6:22\u202fPM - Ann: Hi\n3/25/24, 6:23\u202fPM - Bo: No",
+         "Ann, 2024-03-02 6:22 PM: Hi\n\nBo, 2024-03-25 6:23 PM: No", "2024-03-25"),
+        ("3/2/24, 6:22 pm - Ann: Hi\n3/2/24, 6:23 pm - Bo: No", "Ann, 3/2/24 6:22 pm: Hi\n\nBo, 3/2/24 6:23 pm: No", None),
+        ("12/03/2024, 18:22 - Ann: one\n", "12/03/2024, 18:22 - Ann: one\n", None),
+    ],
+)  # fmt: skip
+def test_chats_of_whatsapp(read_one, written, text, day):
+    document = read_one("a.txt", written)
+    assert document.text == text
+    assert day is None or document.date == day
+    assert not document.places or document.places[-1].line == written.rstrip().count("\n") + 1
+
+
+@pytest.mark.parametrize(
     ("name", "text", "lines"),
     [
         ("a.srt",

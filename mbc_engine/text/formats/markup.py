@@ -20,9 +20,11 @@ from mbc_engine.text.document import (
     day_of,
     sections_of,
 )
+from mbc_engine.text.formats.subtitles import is_chat, read_chat
 from mbc_engine.text.language import word_set
 from mbc_engine.text.tables import holds_values, table_lines
 
+_CHAT_HEAD: Final = 1 << 12
 _LONGEST_LINE: Final = 300
 _LONGEST_HEADING: Final = 200
 
@@ -52,7 +54,13 @@ _MARKED: Final = re.compile(
 
 
 def read_text(stream: ByteStream) -> Iterator[Content]:
-    """The text in pieces, with its headings, if there are several: lines that are marked, or alone and in capitals, numbered or underlined."""
+    """The text in pieces, with its headings, if there are several: lines that are marked, or alone and in capitals, numbered or underlined.
+
+    Of a chat, the messages.
+    """
+    if is_chat(stream.peek()[:_CHAT_HEAD]):
+        yield from read_chat(stream)
+        return
     above, number = list[Heading](), 0
     for content in pieces(stream):
         headings = _text_headings(content.text)
