@@ -115,7 +115,7 @@ class Files:
 # Larger files are not searched for a line.
 _MOST_BYTES: Final = 16 << 20
 # Seconds of reading files to answer, as long as the bank has the text: to find a message in a large mailbox takes minutes.
-_MOST_SECONDS: Final = 1.0
+MOST_SECONDS: Final = 1.0
 
 
 def _first_line(file: Path, passage: str) -> int | None:
@@ -152,7 +152,7 @@ class Passages:
     """The passages of chunks in one snapshot of a bank; each file is read at most once, as `Files` does."""
 
     def __init__(self, bank: "ReadableBank", chunker: Chunker, on_decoding: OnDecoding | None = None) -> None:
-        self._bank, self._chunker, self._files = bank, chunker, Files(_MOST_SECONDS)
+        self._bank, self._chunker, self._files = bank, chunker, Files(MOST_SECONDS)
         self._on_decoding: OnDecoding = on_decoding or nullcontext
         self._documents: dict[tuple[str, str], tuple[Source, Document | None]] = {}
         self._rechunked: dict[tuple[str, str], Sequence[Chunk]] = {}

@@ -162,7 +162,7 @@ def test_bank_without_text(tiny, remember, folder):
 
 @pytest.mark.parametrize("keeps_text", [True, False])
 def test_files_are_not_read_for_long_if_the_bank_has_the_text(tiny, remember, folder, monkeypatch, keeps_text):
-    monkeypatch.setattr("mbc_engine.sources._MOST_SECONDS", -1.0)
+    monkeypatch.setattr("mbc_engine.sources.MOST_SECONDS", -1.0)
     for path in folder.iterdir():
         path.unlink()
     (folder / "a.jsonl").write_text('{"text": "Ada won."}\n{"text": "Ada won."}\n{"text": "Nobody won."}')
