@@ -65,6 +65,8 @@ FORMATS = (
     Format("card", "cards.read_cards", (".vcf", ".vcard", ".ics")),
     Format("rst", "markup.read_rst", (".rst", ".rest")),
     Format("org", "markup.read_org", (".org",), version=2),
+    Format("asciidoc", "markup.read_asciidoc", (".adoc", ".asciidoc")),
+    Format("wiki", "markup.read_wiki", (".wiki", ".mediawiki")),
     Format("roff", "markup.read_roff", (".man", ".mdoc", ".roff", ".troff")),
     Format("tex", "markup.read_tex", (".tex", ".ltx"), version=4),
     Format("code", "markup.read_code", tuple(f".{suffix}" for suffix in _CODE.split())),
