@@ -77,6 +77,9 @@ FORMATS = (
     Format("row", "nested.read_json", (".json", ".canvas", ".geojson", ".jsonc", ".json5", ".webmanifest")),
     Format("row", "sheets.read_xlsx", (".xlsx", ".xlsm", ".xltx"), may_be_compressed=False, may_be_form=True),
     Format("row", "sheets.read_ods", (".ods", ".ots"), may_be_compressed=False, may_be_form=True),
+    Format("row", "statements.read_qif", (".qif",)),
+    Format("row", "statements.read_ofx", (".ofx", ".qfx")),
+    Format("row", "statements.read_mt940", (".sta", ".mt940", ".940")),
     Format("xml", "settings.read_xml", (".xml", ".rss", ".atom", ".opml", ".kml", ".gpx", ".plist")),
     # Their bytes are their text, as those of a text file; the sections differ.
     Format("text", "settings.read_yaml", (".yaml", ".yml")),
