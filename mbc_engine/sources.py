@@ -157,8 +157,7 @@ class Passages:
         self._documents: dict[tuple[str, str], tuple[Source, Document | None]] = {}
         self._rechunked: dict[tuple[str, str], Sequence[Chunk]] = {}
         self._sources: dict[int, Source] = {}
-        self._texts: dict[int, str] = {}  # as they were ingested
-        self._read: dict[int, Document | None] = {}
+        self._stored: dict[int, tuple[StoredChunk, Chunk | None]] = {}  # with the text as it was ingested
         self._known: dict[int, Known] = {}
         self._first_lines: dict[int, int | None] = {}
 
@@ -195,8 +194,7 @@ class Passages:
             found = cut or text
             found = found and found._replace(text=found.text[:MOST_READ])
             known[index] = self._with_passage(chunk, found)
-            self._texts[index] = found.text if found else ""
-            self._read[index] = self._document(chunk)[1]
+            self._stored[index] = chunk, found
             self._known[index] = self._known_of(chunk)
         return {chunk: known[chunk] for chunk in wanted}
 
@@ -205,7 +203,7 @@ class Passages:
         return self._known[chunk]
 
     def _known_of(self, stored: "StoredChunk") -> "Known":
-        document, source = stored.document, self._document(stored)[0]
+        document, source = stored.document, self._looked_at(stored)[0]
         headed = Chunk("", 0, document.outline.of_chunk(stored.ordinal))
         chunker = self._chunker.leaving(stored.context_tokens)
         return Known(chunker.contexts(source.path, document.outline.title, [headed])[0], source.date)
@@ -222,6 +220,8 @@ class Passages:
         `best_sentence`.
         """
         self.of((), beside=chain(*hits))
+        for chunk in sorted({hit.chunk for hit in chain(*hits)}):  # in the order of their files
+            self._document(self._stored[chunk][0])
         read = sentences or [{}] * len(questions)
         unread = [(row, hit.chunk) for row, each in enumerate(hits) for hit in each if hit.chunk not in read[row]]
         matches = {(row, chunk): best_sentence(questions[row], self._sources[chunk].passage) for row, chunk in unread}
@@ -231,21 +231,23 @@ class Passages:
         ]
 
     def source(self, hit: "Hit", sentence: str | None) -> Source:
-        """The source of a hit that `of` has looked up, with its share and ties for one question."""
-        source = replace(self._sources[hit.chunk], share=hit.share, ties=hit.ties, sentence=sentence)
+        """The source of a hit that `of` has looked up, with its share and ties for one question, as its file is now."""
+        stored, found = self._stored[hit.chunk]
+        self._document(stored)
+        source = replace(self._with_passage(stored, found), share=hit.share, ties=hit.ties, sentence=sentence)
         span = source.span()
         if span is None or source.passage is None or source.text_from != "file":
             return source
         if place := self._place(hit.chunk, (source.start or 0) + span[0]):
             return replace(source, page=place.page or None, line=place.line or None)
         if hit.chunk not in self._first_lines:
-            self._first_lines[hit.chunk] = _first_line(Path(source.path), self._texts[hit.chunk])
+            self._first_lines[hit.chunk] = _first_line(Path(source.path), found.text if found else "")
         first = self._first_lines[hit.chunk]
         return replace(source, line=first and first + source.passage.count("\n", 0, span[0]))
 
     def _place(self, chunk: int, start: int) -> Place | None:
         """Where in the file of a chunk that is still there the character `start` of its document is."""
-        document = self._read[chunk]
+        document = self._document(self._stored[chunk][0])[1]
         index = bisect_right(document.places, start, key=lambda place: place.start) - 1 if document else -1
         if document is None or index < 0:
             return None
@@ -267,7 +269,7 @@ class Passages:
         return next((cut for cut in chunks if cut.start == text.start and text_checksum(cut.text) == text.check), None)
 
     def _with_passage(self, stored: "StoredChunk", chunk: Chunk | None) -> Source:
-        source, document = self._document(stored)
+        source, document = self._looked_at(stored)
         if chunk is None:
             return source
         # The codes are of the text in the bank, however the file would be chunked today.
@@ -275,6 +277,13 @@ class Passages:
         if document is not None and document.text.startswith(chunk.text, chunk.start):
             text_from = "file"
         return replace(source, passage=readable(chunk.text), text_from=text_from, start=chunk.start)
+
+    def _looked_at(self, stored: "StoredChunk") -> tuple[Source, Document | None]:
+        """What `_document` gives if that is known, or needed to choose between files; else only where the document is."""
+        document = stored.document
+        if len(document.origins) > 1 or (stored.bank, document.digest) in self._documents:
+            return self._document(stored)
+        return _source_at(document.origin, stored), None
 
     def _document(self, stored: "StoredChunk") -> tuple[Source, Document | None]:
         """Where a chunk's document is, and the document if its file is unchanged."""
@@ -286,9 +295,13 @@ class Passages:
         if state == "gone" and is_on_cluster(Path(stored.bank)):
             state = "unknown"  # it may be there
         others = tuple(other.name for other in stored.document.origins if other != origin)
-        path, date = origin.source or digest, origin.date
-        source = Source(path, origin.part, 0.0, 0, state, None, None, None, None, date, stored.bank, others=others)
+        source = replace(_source_at(origin, stored), state=state, others=others)
         return self._documents.setdefault(key, (source, document))
+
+
+def _source_at(origin: "Origin", stored: "StoredChunk") -> Source:
+    path = origin.source or stored.document.digest
+    return Source(path, origin.part, 0.0, 0, "unknown", None, None, None, None, origin.date, stored.bank)
 
 
 def merged(sources: "Iterable[Source]") -> tuple[Source, ...]:

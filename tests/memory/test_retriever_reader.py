@@ -10,6 +10,7 @@ import pytest
 from mbc_engine import Memory, Selection, ingest, open_bank
 from mbc_engine.errors import BankError, ConfigError
 from mbc_engine.mini.span_reader import SpanReader
+from mbc_engine.sources import Files
 from tests.conftest import SENTENCES
 from tests.finder import random_head
 
@@ -158,6 +159,19 @@ def test_bank_without_text(tiny, remember, folder):
     with pytest.raises(BankError, match="no longer available"):
         memory.ask(["Who won?"])
     assert {source.passage for source in memory.search(["Who won?"])[0]} == {None}
+
+
+def test_only_files_of_sources_are_read_to_answer(tiny, remember, folder, monkeypatch):
+    looked_at: list[str] = []
+    look = Files.look
+    monkeypatch.setattr(
+        Files, "look", lambda self, origin, digest: looked_at.append(origin.source) or look(self, origin, digest)
+    )
+    memory = remember(tiny.retriever_reader("Nobody"), folder)
+    assert len(list(folder.iterdir())) > 2
+    (answer,) = memory.ask(["Who won?"], sources=2)
+    assert looked_at == sorted(source.path for source in answer.sources)
+    assert {source.state for source in answer.sources} == {"unchanged"}
 
 
 @pytest.mark.parametrize("keeps_text", [True, False])
