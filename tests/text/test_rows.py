@@ -271,8 +271,8 @@ of May
 @pytest.mark.parametrize(
     ("name", "data", "expected"),
     [
-        ("a.qif", "!Type:Bank\nD03/04/2024\nT-84.00\nPWater\n^\nD03/09/2024\nMPaid\n^\n",
-         ["Date: 03/04/2024; Amount: -84.00; Payee: Water", "Date: 03/09/2024; Memo: Paid"]),
+        ("a.qif", "!Account\nNGiro\nTBank\n^\n!Type:Bank\nD03/04/2024\nT-84.00\nPWater\n^\nD03/09/2024\nMPaid\n^\n",
+         ["Name: Giro", "Date: 03/04/2024; Amount: -84.00; Payee: Water", "Date: 03/09/2024; Memo: Paid"]),
         ("a.ofx", OFX,
          ["Currency: EUR; Balance: 12.50", "Type: DEBIT; Date: 2024-03-04; Amount: -61.40; Payee: A & B; Memo: Paint",
           "Date: 2024-03-06; Amount: 9"]),

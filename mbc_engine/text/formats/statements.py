@@ -11,6 +11,8 @@ from mbc_engine.text.document import Content
 from mbc_engine.text.formats.rows import Cell, Row, written
 
 _QIF: Final = {"D": "Date", "P": "Payee", "M": "Memo", "L": "Category", "T": "Amount", "N": "Number", "A": "Address"}
+_QIF_LISTS: Final = {"N": "Name", "D": "Description"}  # of accounts, categories and classes
+_QIF_LISTED: Final = ("!Account", "!Type:Cat", "!Type:Class")
 _OFX: Final = {"DTPOSTED": "Date", "NAME": "Payee", "MEMO": "Memo", "TRNAMT": "Amount", "TRNTYPE": "Type"}
 _OFX_ACCOUNT: Final = {"ORG": "Bank", "ACCTID": "Account", "CURDEF": "Currency", "BALAMT": "Balance", "DTASOF": "Date"}
 _OFX_TRANSACTION: Final = re.compile(r"<STMTTRN>((?:(?!</?STMTTRN>|</BANKTRANLIST>).)*)", re.DOTALL)
@@ -25,13 +27,15 @@ _MT940_LINE: Final = 27
 
 def read_qif(stream: ByteStream) -> Iterator[Content | Row]:
     """The transactions that Quicken and its like export."""
-    text, rows, cells = decode_file(stream.read_all()), list[list[Cell]](), list[Cell]()
+    text, rows, cells, names = decode_file(stream.read_all()), list[list[Cell]](), list[Cell](), _QIF
     for line in (*text.splitlines(), "^") if text.startswith("!") else ():
-        if line.startswith("^"):
+        if line.startswith("!"):
+            names = _QIF_LISTS if line.startswith(_QIF_LISTED) else _QIF
+        elif line.startswith("^"):
             rows += [cells] if cells else []
             cells = []
-        elif line[:1] in _QIF:
-            cells.append(Cell(_QIF[line[0]], line[1:].strip()))
+        elif line[:1] in names:
+            cells.append(Cell(names[line[0]], line[1:].strip()))
     return _statement("" if rows else text, rows)
 
 
