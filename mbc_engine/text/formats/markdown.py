@@ -62,7 +62,7 @@ def read_markdown(stream: ByteStream) -> Iterator[Content]:
     date = next((day for name in _DATES if (day := day_of(properties.get(name)))), None)
     title = properties.get("title", "")
     about = title, sections_of(page.headings), counted({"embedded file": embedded}), tuple(page.places)
-    yield Content(page.text(), data, date, "", None, *about)
+    yield Content(page.text(), text.encode() if embedded else data, date, "", None, *about)
 
 
 def without_embedded_files(text: str) -> tuple[str, int]:
