@@ -403,6 +403,26 @@ def org(rng: Random) -> bytes:
     return f"#+TITLE: t\n* TODO {prose(rng)}\n| a | b |\n|---+---|\n| 1 | {prose(rng)} |\n** x\nT\n===\n".encode()
 
 
+def asciidoc(rng: Random) -> bytes:
+    """A table of AsciiDoc."""
+    return f'= T\n:date: 2024-05-01\n\n[cols="1,2*"]\n|===\n|a |b\n\n2+|{prose(rng)}\na|x\n|===\n'.encode()
+
+
+def ofx(rng: Random) -> bytes:
+    """A bank statement."""
+    return f"<OFX><CURDEF>EUR\n<STMTTRN><DTPOSTED>20240304\n<TRNAMT>-1\n<MEMO>{prose(rng)}\n</STMTTRN></OFX>".encode()
+
+
+def mt940(rng: Random) -> bytes:
+    """A bank statement in fields with numbers."""
+    return f":20:X\n:60F:C240301EUR1,\n:61:2403040304DR84,00N\n:86:005?20{prose(rng)}?32B\n:62F:C240301EUR1,\n".encode()
+
+
+def wiki(rng: Random) -> bytes:
+    """A table of MediaWiki."""
+    return f"== T ==\n{{| a=b\n|+ c\n! a !! b\n|-\n| x=y | {prose(rng)} || [[a|b]]\n|}}\n''z''".encode()
+
+
 def roff(rng: Random) -> bytes:
     """A manual page."""
     return f'.TH T 1 "x"\n.SH NAME\n{prose(rng)}\n.TP\n.BR \\-a ", " b\n{prose(rng)} \\(em \\fIx\\fP\n.It Fl v Ar x\n'.encode()
@@ -514,6 +534,10 @@ def hostile(canary: Path) -> dict[str, list[Callable[[], bytes]]]:
         "tex": [lambda: b"\\section{" * (_DEEP // 5), lambda: b"\\begin{tabular}" * _DEEP, lambda: b"$$" * _DEEP],
         "msg": [lambda: outlook(Random(0))[:512] * 9, lambda: outlook(Random(0)).replace(b"\xfe\xff\xff\xff", b"\1\0\0\0")],
         "man": [lambda: b".TP\n.SH " + b'"' * 1_000_000, lambda: b".B \\" * _DEEP, lambda: b".TH a 1\n" + b".SS x\n" * _DEEP],
+        "adoc": [lambda: b"|===\n" + b"|" * 1_000_000 + b"\n|===", lambda: b"[cols=9*]\n|===\n" * _DEEP],
+        "ofx": [lambda: b"<STMTTRN>" * _DEEP, lambda: b"<A" * 1_000_000],
+        "sta": [lambda: b":61:240304C1,\n" * _DEEP, lambda: b":61:240304C1,\n:86:" + b"?20a" * 200_000],
+        "wiki": [lambda: b"{|\n" * _DEEP, lambda: b"{|\n" + b"|-\n|a" * _DEEP + b"\n|}"],
         "org": [lambda: b"|" * 1_000_000, lambda: b"*" * 1_000_000 + b" x"],
         "py": [lambda: b"def " * _DEEP, lambda: b"class a\n" * _DEEP, lambda: b" a" * 140 + b"(" + b"\n"],
         "html": [
@@ -598,6 +622,10 @@ SAMPLES: Final[dict[str, Callable[[Random], bytes]]] = {
     "srt": srt,
     "tex": tex,
     "org": org,
+    "adoc": asciidoc,
+    "wiki": wiki,
+    "ofx": ofx,
+    "sta": mt940,
     "man": roff,
     "py": code,
     "html": html,
@@ -638,6 +666,10 @@ TOKENS: Final = {
     "tex": (b"{", b"}", b"\\\\", b"&", b"$", b"\\section{", b"\\begin{", b"\\end{", b"%", b"\\item[", b"\\verb|"),
     "msg": (b"\xfe\xff\xff\xff", b"\x1f\0\x37\0", b"_\0_\0", b"\0" * 64, b"\2\1\1\x37"),
     "man": (b"\n.SH ", b"\n.TP\n", b"\n.IP ", b"\\(", b"\\f[", b'"', b"\n.B ", b"\n.It Fl "),
+    "adoc": (b"\n|===\n", b"|", b'[cols="', b"2+|", b"a|", b"\n\n", b"9*"),
+    "ofx": (b"<STMTTRN>", b"</STMTTRN>", b"<NAME>", b"<", b">", b"&amp;", b"\n"),
+    "sta": (b"\n:61:", b"\n:86:", b"?20", b"?", b"\n", b"C240301EUR"),
+    "wiki": (b"\n{|\n", b"\n|}\n", b"\n|-\n", b"||", b"!!", b"=", b"[[", b"''"),
     "org": (b"\n* ", b"\n|", b"#+title:", b"\n===\n", b"|-"),
     "py": (b"\nclass ", b"def ", b"(", b") {", b"    ", b"\n", b"//", b"const a = ("),
     "html": (b"<p>", b"</p>", b"<script>", b"</html>", b"<!--", b"-->", b"<![CDATA[", b"&#x110000;", b"&lt", b"<plaintext>", b"<meta charset=", b"\0"),

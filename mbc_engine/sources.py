@@ -2,6 +2,7 @@
 
 import math
 import re
+import time
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable
@@ -18,7 +19,6 @@ from mbc_engine.text import (
     Document,
     Part,
     Skipped,
-    read_document,
     read_parts,
     split_sentences,
     without_piece_number,
@@ -44,29 +44,39 @@ _MOST_LOOKED_AT: Final = 256
 
 
 class Files:
-    """Finds memorised parts in their files; parts that are looked up in order need only one pass over a file."""
+    """Finds memorised parts in their files; parts that are looked up in order need only one pass over a file.
 
-    def __init__(self) -> None:
+    After `most_seconds` of processor time, no further parts of a file are read.
+    """
+
+    def __init__(self, most_seconds: float = math.inf) -> None:
+        self.most_seconds = most_seconds
+        self._spent = 0.0
         self._seen: dict[str, set[str]] = {}
         self._last: dict[str, Part] = {}
         self._unread: dict[str, Iterator[Part | Skipped]] = {}
         self._unreadable: set[str] = set()
 
     def look(self, origin: "Origin", digest: str) -> "tuple[State, Document | None]":
-        """The state of an origin, `unknown` if it was never a file, and the document if it still has this digest."""
+        """The state of an origin, and the document if it still has this digest.
+
+        It is `unknown` of what was never a file, or would take too long to find.
+        """
         if not Path(origin.source).is_absolute():
             return "unknown", None
         if not origin.part and is_changed(Path(origin.source), digest):
             return "changed", None
-        document = self._find(origin.source, origin.part)
+        try:
+            document = self._find(origin.source, origin.part)
+        except TimeoutError:
+            return "unknown", None
         if document is not None:
             return ("unchanged", document) if document.digest.startswith(digest) else ("changed", None)
         with suppress(OSError):  # a closed folder or an unreachable disk: the file may be there
             if not Path(origin.source).exists():
                 return "gone", None
-        if origin.source in self._unreadable:
-            return "unreadable", None
-        return ("gone" if origin.part else "changed"), None
+        otherwise: State = "gone" if origin.part else "changed"
+        return ("unreadable" if origin.source in self._unreadable else otherwise), None
 
     def first_unchanged(self, document: "StoredDocument") -> "tuple[Origin, State, Document | None]":
         """The first of a document's origins that `look` finds unchanged, with what it finds; else its first origin."""
@@ -77,27 +87,35 @@ class Files:
         return next((found for found in chain([first], looked) if found[2]), first)
 
     def _find(self, source: str, part: str) -> Document | None:
-        """A part of a source as it is now."""
+        """A part of a source as it is now. Raises TimeoutError after `most_seconds`."""
         if source in self._last and self._last[source].may_hold(part):
             return self._last[source].find(part)
         if self._seen.get(source, set()) & {part, without_piece_number(part)}:  # already read past it
-            return read_document(source, part)
+            del self._unread[source]
         items = self._unread.setdefault(source, read_parts(Path(source)))
         seen = self._seen.setdefault(source, set())
-        for item in items:
-            if isinstance(item, Skipped):
-                if item.source == source:
-                    self._unreadable.add(source)
-                continue
-            seen.add(item.name)
-            self._last[source] = item
-            if item.may_hold(part):
-                return item.find(part)
+        began = time.thread_time()
+        try:
+            for item in items:
+                if isinstance(item, Skipped):
+                    if item.source == source:
+                        self._unreadable.add(source)
+                    continue
+                seen.add(item.name)
+                self._last[source] = item
+                if item.may_hold(part):
+                    return item.find(part)
+                if self._spent + time.thread_time() - began > self.most_seconds:
+                    raise TimeoutError
+        finally:
+            self._spent += time.thread_time() - began
         return None
 
 
 # Larger files are not searched for a line.
 _MOST_BYTES: Final = 16 << 20
+# Seconds of reading files to answer, as long as the bank has the text: to find a message in a large mailbox takes minutes.
+MOST_SECONDS: Final = 1.0
 
 
 def _first_line(file: Path, passage: str) -> int | None:
@@ -134,13 +152,12 @@ class Passages:
     """The passages of chunks in one snapshot of a bank; each file is read at most once, as `Files` does."""
 
     def __init__(self, bank: "ReadableBank", chunker: Chunker, on_decoding: OnDecoding | None = None) -> None:
-        self._bank, self._chunker, self._files = bank, chunker, Files()
+        self._bank, self._chunker, self._files = bank, chunker, Files(MOST_SECONDS)
         self._on_decoding: OnDecoding = on_decoding or nullcontext
         self._documents: dict[tuple[str, str], tuple[Source, Document | None]] = {}
         self._rechunked: dict[tuple[str, str], Sequence[Chunk]] = {}
         self._sources: dict[int, Source] = {}
-        self._texts: dict[int, str] = {}  # as they were ingested
-        self._read: dict[int, Document | None] = {}
+        self._stored: dict[int, tuple[StoredChunk, Chunk | None]] = {}  # with the text as it was ingested
         self._known: dict[int, Known] = {}
         self._first_lines: dict[int, int | None] = {}
 
@@ -159,6 +176,8 @@ class Passages:
             chunk for chunk in wanted if chunk not in known or (chunk in needed and known[chunk].passage is None)
         ]
         stored, encoded = self._bank.chunks_at(missing), self._bank.encoded_texts_at(missing)
+        if None in encoded:
+            self._files.most_seconds = math.inf
         # Looking into the file is worth it if decoding would be slow or the bank keeps no text.
         in_file = [
             self._in_file(chunk, text) if text is None or text.lm else None
@@ -175,9 +194,8 @@ class Passages:
             found = cut or text
             found = found and found._replace(text=found.text[:MOST_READ])
             known[index] = self._with_passage(chunk, found)
-            self._texts[index] = found.text if found else ""
-            self._read[index] = self._document(chunk)[1]
-            document, source = chunk.document, self._document(chunk)[0]
+            self._stored[index] = chunk, found
+            document, source = chunk.document, self._looked_at(chunk)[0]
             headed, chunker = Chunk("", 0, document.outline.of_chunk(chunk.ordinal)), self._chunker
             (context,) = chunker.leaving(chunk.context_tokens).contexts(source.path, document.outline.title, [headed])
             self._known[index] = Known(context, source.date)
@@ -199,6 +217,8 @@ class Passages:
         `best_sentence`.
         """
         self.of((), beside=chain(*hits))
+        for chunk in sorted({hit.chunk for hit in chain(*hits)}):  # in the order of their files
+            self._document(self._stored[chunk][0])
         read = sentences or [{}] * len(questions)
         unread = [(row, hit.chunk) for row, each in enumerate(hits) for hit in each if hit.chunk not in read[row]]
         matches = {(row, chunk): best_sentence(questions[row], self._sources[chunk].passage) for row, chunk in unread}
@@ -208,21 +228,23 @@ class Passages:
         ]
 
     def source(self, hit: "Hit", sentence: str | None) -> Source:
-        """The source of a hit that `of` has looked up, with its share and ties for one question."""
-        source = replace(self._sources[hit.chunk], share=hit.share, ties=hit.ties, sentence=sentence)
+        """The source of a hit that `of` has looked up, with its share and ties for one question, as its file is now."""
+        stored, found = self._stored[hit.chunk]
+        self._document(stored)
+        source = replace(self._with_passage(stored, found), share=hit.share, ties=hit.ties, sentence=sentence)
         span = source.span()
         if span is None or source.passage is None or source.text_from != "file":
             return source
         if place := self._place(hit.chunk, (source.start or 0) + span[0]):
             return replace(source, page=place.page or None, line=place.line or None)
         if hit.chunk not in self._first_lines:
-            self._first_lines[hit.chunk] = _first_line(Path(source.path), self._texts[hit.chunk])
+            self._first_lines[hit.chunk] = _first_line(Path(source.path), found.text if found else "")
         first = self._first_lines[hit.chunk]
         return replace(source, line=first and first + source.passage.count("\n", 0, span[0]))
 
     def _place(self, chunk: int, start: int) -> Place | None:
         """Where in the file of a chunk that is still there the character `start` of its document is."""
-        document = self._read[chunk]
+        document = self._document(self._stored[chunk][0])[1]
         index = bisect_right(document.places, start, key=lambda place: place.start) - 1 if document else -1
         if document is None or index < 0:
             return None
@@ -244,7 +266,7 @@ class Passages:
         return next((cut for cut in chunks if cut.start == text.start and text_checksum(cut.text) == text.check), None)
 
     def _with_passage(self, stored: "StoredChunk", chunk: Chunk | None) -> Source:
-        source, document = self._document(stored)
+        source, document = self._looked_at(stored)
         if chunk is None:
             return source
         # The codes are of the text in the bank, however the file would be chunked today.
@@ -252,6 +274,13 @@ class Passages:
         if document is not None and document.text.startswith(chunk.text, chunk.start):
             text_from = "file"
         return replace(source, passage=readable(chunk.text), text_from=text_from, start=chunk.start)
+
+    def _looked_at(self, stored: "StoredChunk") -> tuple[Source, Document | None]:
+        """What `_document` gives if that is known, or needed to choose between files; else only where the document is."""
+        document = stored.document
+        if len(document.origins) > 1 or (stored.bank, document.digest) in self._documents:
+            return self._document(stored)
+        return _source_at(document.origin, stored), None
 
     def _document(self, stored: "StoredChunk") -> tuple[Source, Document | None]:
         """Where a chunk's document is, and the document if its file is unchanged."""
@@ -263,9 +292,13 @@ class Passages:
         if state == "gone" and is_on_cluster(Path(stored.bank)):
             state = "unknown"  # it may be there
         others = tuple(other.name for other in stored.document.origins if other != origin)
-        path, date = origin.source or digest, origin.date
-        source = Source(path, origin.part, 0.0, 0, state, None, None, None, None, date, stored.bank, others=others)
+        source = replace(_source_at(origin, stored), state=state, others=others)
         return self._documents.setdefault(key, (source, document))
+
+
+def _source_at(origin: "Origin", stored: "StoredChunk") -> Source:
+    path = origin.source or stored.document.digest
+    return Source(path, origin.part, 0.0, 0, "unknown", None, None, None, None, origin.date, stored.bank)
 
 
 def merged(sources: "Iterable[Source]") -> tuple[Source, ...]:

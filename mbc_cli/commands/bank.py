@@ -11,6 +11,7 @@ from difflib import get_close_matches
 from operator import sub
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from unicodedata import normalize
 
 import typer
 from rich.text import Text
@@ -276,9 +277,14 @@ def _names_of(bank: "MemoryBank", typed: str) -> list[tuple[str, str]]:
     folder = _real(text).rstrip(os.sep) + os.sep
     if below := [origin[:2] for origin in bank.origins() if text and origin.source.startswith(folder)]:
         return below
-    shown = sanitise(_real(text))  # as lists show a name with control characters
-    names = [origin[:2] for origin in bank.origins() if shown in (sanitise(origin.source), sanitise(origin.name))]
+    shown = _shown(_real(text))
+    names = [origin[:2] for origin in bank.origins() if shown in (_shown(origin.source), _shown(origin.name))]
     return names if len({source for source, _ in names}) == 1 else []
+
+
+def _shown(name: str) -> str:
+    """A name as lists show it: names may have control characters, and from macOS accents as characters of their own."""
+    return normalize("NFC", sanitise(name))
 
 
 def _real(typed: str) -> str:
@@ -289,8 +295,11 @@ def _real(typed: str) -> str:
 
 def _names_ending(bank: "MemoryBank", typed: str) -> list[tuple[str, str]]:
     """The documents of the only file whose path ends with this. Raises BankError if there are several files."""
-    end = os.sep + os.path.normpath(printable_path(typed)).lstrip(os.sep)
-    names = [origin[:2] for origin in bank.origins() if f"\n{origin.source}\n{origin.name}\n".count(f"{end}\n")]
+    end = _shown(os.sep + os.path.normpath(printable_path(typed)).lstrip(os.sep))
+    found = (
+        origin for origin in bank.origins() if f"{_shown(origin.source)}\n{_shown(origin.name)}\n".count(f"{end}\n")
+    )
+    names = [origin[:2] for origin in found]
     sources = sorted({source for source, _ in names})
     if len(sources) > 1:
         hint = f"Give more of one: {', '.join(sources[:_NAMED])}{', …' if len(sources) > _NAMED else ''}"

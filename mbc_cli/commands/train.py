@@ -426,6 +426,8 @@ def calibrate(
         return
     if not event.slope:
         view.line("The memory does not make right answers more likely, so answers will carry no confidence.", "yellow")
+    elif event.auc < 0.5:
+        view.line("On the held-out questions, the memory does not make right answers more likely.", "yellow")
     held_out = f"{event.held_out:,} held-out questions, {event.bank_documents:,} documents in the bank"
     print_facts(
         ("with its document", _rates(event.informed_memory, event.informed_unsure, event.informed_model)),

@@ -4,6 +4,7 @@ Results reach the app's thread through a function like `App.call_later`.
 """
 
 import json
+import math
 import os
 import select
 import signal
@@ -38,7 +39,7 @@ from mbc_engine.memory import Conversation
 from mbc_engine.runs.event_log import EventFollower, LogUpdate
 from mbc_engine.runs.ingests import forget_names
 from mbc_engine.runs.training_runs import EVENTS, FollowedRun, is_running, read_usage, runs_in
-from mbc_engine.sources import Files, text_model
+from mbc_engine.sources import MOST_SECONDS, Files, text_model
 
 # Checks once per step, and yields whether there is more to read at once.
 Poll = Generator[bool, None, None]
@@ -335,7 +336,7 @@ def read_document(path: Path, row: StoredDocument) -> tuple[StoredDocument, Code
             return None
         document, shape = documents[0], bank.header.shape
     texts: Any = document.texts or ()
-    origin, state, file = Files().first_unchanged(document)
+    origin, state, file = Files(MOST_SECONDS if texts else math.inf).first_unchanged(document)
     text, text_from = None if file is None else file.text, cast("TextFrom | None", file and "file")
     if texts and file is None:
         first = texts[:_MAX_DECODED] if any(text.lm for text in texts) else texts

@@ -5,7 +5,7 @@ import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
+from functools import cached_property, reduce
 from itertools import accumulate, chain, compress, islice, pairwise
 from operator import add
 from typing import Any, Final, NamedTuple
@@ -105,6 +105,15 @@ class Block:
 
     def __len__(self) -> int:
         return len(self.digests)
+
+    @cached_property
+    def rows(self) -> dict[str, dict[str, int]]:
+        """The row of the document with each origin, by its source and part."""
+        rows: dict[str, dict[str, int]] = {}
+        for row, origins in enumerate(self.origins):
+            for origin in origins:
+                rows.setdefault(origin.source, {})[origin.part] = row
+        return rows
 
     @property
     def known_codes(self) -> Codes:

@@ -277,19 +277,23 @@ class BlockTable:
 
     def find_parts(self, source: str) -> set[str]:
         blocks = self._index("keys").blocks_of(np.array([key(source)], np.uint32)).get(key(source), ())
-        return {part for block in blocks for (_, part), _ in self._origins_in(block, lambda name: name[0] == source)}
+        return {part for block in blocks for part in self._rows_in(block).get(source, ())}
 
     def find_origins(self, names: Collection[Name]) -> dict[Name, Location]:
         if not names:  # avoids building the index
             return {}
         keys = {name: key(*name) for name in names}
         holding = self._index("keys").blocks_of(np.array(list(keys.values()), np.uint32))
-        wanted: defaultdict[int, set[Name]] = defaultdict(set)
+        wanted: defaultdict[int, list[Name]] = defaultdict(list)
         for name, number in keys.items():
             for block in holding.get(number, ()):
-                wanted[block].add(name)
-        origins = (self._origins_in(block, sought.__contains__) for block, sought in wanted.items())
-        return dict(chain.from_iterable(origins))
+                wanted[block].append(name)
+        found: dict[Name, Location] = {}
+        for block, sought in wanted.items():
+            rows = self._rows_in(block)
+            there = ((name, rows.get(name[0], {}).get(name[1])) for name in sought)
+            found.update({name: (block, row) for name, row in there if row is not None})
+        return found
 
     def find_digests(self, digests: Collection[bytes]) -> dict[bytes, Location]:
         if not digests:
@@ -473,10 +477,9 @@ class BlockTable:
         packed: bytes = data
         return packed
 
-    def _origins_in(self, block: int, is_sought: Callable[[Name], bool]) -> Iterator[tuple[Name, Location]]:
+    def _rows_in(self, block: int) -> dict[str, dict[str, int]]:
         content = self.find(block)
-        for row, origins in enumerate(content.origins if content else ()):
-            yield from ((origin[:2], (block, row)) for origin in origins if is_sought(origin[:2]))
+        return content.rows if content else {}
 
     def _digests_in(self, block: int) -> list[bytes]:
         if block in self._cached:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from functools import cached_property
 from itertools import product
+from unicodedata import normalize
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,7 +81,8 @@ class Selection:
         return -math.log(2) * max(age, 0) / self.half_life
 
     def _are_named(self, origins: OriginColumns) -> NDArray[np.bool_]:
-        spellings = [[source.lstrip("/") for source in origins.sources]]
+        # Names from macOS have their accents as characters of their own.
+        spellings = [[normalize("NFC", source.lstrip("/")) for source in origins.sources]]
         if any(origins.parts):
             spellings.append(list(map(origin_name, spellings[0], origins.parts)))
 
@@ -97,7 +99,7 @@ class Selection:
 def _compiled(pattern: str) -> re.Pattern[str]:
     from pathspec import GitIgnoreSpec
 
-    anchored = pattern if pattern.startswith(("/", "**/")) else f"**/{pattern}"
+    anchored = normalize("NFC", pattern if pattern.startswith(("/", "**/")) else f"**/{pattern}")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)  # about nested brackets, which keep their meaning

@@ -125,7 +125,7 @@ def _tried(stage: Stage, cell: Cell, skips: bool, stop: threading.Event) -> Gene
         return f"the memory of {cell.device} is too small"
     except MBCError as error:
         if not skips:
-            raise
+            raise type(error)(f"{stage.name}: {error.message}", hint=error.hint) from error
         return error.message
     return None
 

@@ -37,6 +37,15 @@ _Preset = Annotated[str, AfterValidator(lambda given: from_anywhere(given, os.pa
 _Model = Annotated[str, AfterValidator(lambda given: from_anywhere(given) if os.sep in given else given)]
 
 
+def _with_absolute_folder(change: str) -> str:
+    key, equals, value = change.partition("=")
+    is_lm = key.strip() in ("model.base", "model.documents.name", "model.questions.name")
+    return f"{key}{equals}{from_anywhere(value, os.path.isdir)}" if is_lm else change
+
+
+_Change = Annotated[str, AfterValidator(_with_absolute_folder)]
+
+
 class Base(Settings):
     """A base LM, and the preset by which MBC and MAC are trained around it, or a trained MBC in its place.
 
@@ -46,7 +55,7 @@ class Base(Settings):
     name: _Name
     title: str
     preset: _Preset | None = None
-    changes: list[str] = []
+    changes: list[_Change] = []
     model: _Model | None = None
     optimiser: Literal["adam", "adafactor"] = "adam"
     methods: list[str] = []

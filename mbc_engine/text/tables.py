@@ -73,6 +73,7 @@ def form_rows(table: Sequence[Sequence[str]]) -> Sequence[Sequence[str]]:
         return table
     kinds = Counter(_kind(value) for _, value in pairs[1:])  # the first may name the columns
     are_names = len({*names}) == len(names) and not any(is_value(name) or name.endswith("?") for name in names)
+    are_names = are_names and 2 * sum(any(map(str.isdigit, name)) for name in names) <= len(names)  # else of records
     is_mixed = len(kinds) >= _FEWEST_KINDS and max(kinds.values()) < _MOST_OF_ONE_KIND * len(pairs[1:])
     return table if are_names and is_mixed else []
 

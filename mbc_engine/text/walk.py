@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
+from unicodedata import normalize
 
 from mbc_engine.atomic_write import atomic_write
 from mbc_engine.errors import DataError
@@ -56,7 +57,8 @@ def _parse_ignore(folder: str, patterns: Iterable[str], origin: str = "") -> Ign
     from pathspec import GitIgnoreSpec
 
     try:
-        return Ignore(os.path.join(folder, ""), GitIgnoreSpec.from_lines(patterns), origin)
+        spec = GitIgnoreSpec.from_lines(normalize("NFC", pattern) for pattern in patterns)
+        return Ignore(os.path.join(folder, ""), spec, origin)
     except (ValueError, re.error) as error:  # re.error from a range such as [z-a]
         raise UnreadableFile(f"cannot be used: {error}") from error
 
@@ -89,7 +91,9 @@ def _outer_git_ignores(path: str, real: str) -> tuple[Ignore, ...]:
 def _verdict(path: str, ignores: Iterable[Ignore], *, is_folder: bool = False) -> Ignore | Literal[False] | None:
     """The patterns that exclude a path; False if they include it, None if none matches."""
     for ignore in ignores:
-        verdict = ignore.patterns.check_file(ignore.below + path[len(ignore.folder) :] + "/" * is_folder).include
+        # Names from macOS have their accents as characters of their own, patterns that were typed have not.
+        name = normalize("NFC", ignore.below + path[len(ignore.folder) :] + "/" * is_folder)
+        verdict = ignore.patterns.check_file(name).include
         if verdict is not None:
             return verdict and ignore
     return None

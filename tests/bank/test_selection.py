@@ -53,6 +53,7 @@ def test_dates_decide_weights(options, weights):
 
 
 NAMES = ["/news/sport/a.txt", "/news/sport/b.csv", "/news/art/sport.txt", "/news/rows.jsonl#ada", "mails.jsonl#sport/1"]
+NAMES += ["Tu\u0308r.md"]
 MATCHES = {
     "": ["/sport", "ada", "SPORT"],
     "0": ["news/**/a.txt"],
@@ -62,7 +63,8 @@ MATCHES = {
     "3": ["rows.jsonl#ada", "*.jsonl#ad?"],
     "4": ["/mails.jsonl"],
     "0123": ["/news/**"],
-    "01234": ["**"],
+    "5": ["T\u00fcr.md", "Tu\u0308r*"],
+    "012345": ["**"],
 }
 
 

@@ -1,6 +1,7 @@
 import json
 import shutil
 import tomllib
+from dataclasses import replace
 
 import pytest
 
@@ -50,6 +51,8 @@ def test_the_rates_are_shown(calibrate, copied, monkeypatch):
         "saved in           copied/config.toml",
     ]
     assert config(copied)["model"]["confidence"]["from_memory"] == 0.75
+    events = iter([replace(FOUND, auc=0.4)])
+    assert "does not make right answers more likely" in calibrate("--dry-run").stderr
 
 
 def test_interrupt_leaves_the_model(calibrate, copied, model, monkeypatch):

@@ -150,7 +150,9 @@ def test_changed_questions_are_refused(work, untrained, tmp_path):
     test = Path(given.datasets[0].test)
     text = test.read_text()
     test.write_text(text.replace("Where", "Whither", 1))
-    with pytest.raises(DataError, match="The questions of tiny-people have changed since the evaluation began"):
+    with pytest.raises(
+        DataError, match="closed-book online: The questions of tiny-people have changed since the evaluation began"
+    ):
         work(given, skips=False)
     test.write_text(text)
     assert [event.stage for event in of_kind(work(given), StageStarted)] == ["closed-book online"]

@@ -145,9 +145,11 @@ def test_a_read_that_the_model_does_not_have_is_refused_before_it_is_trained(sui
 
 def test_what_bases_name_is_found_from_anywhere(suite, tmp_path):
     (tmp_path / "own-preset.toml").write_text(load_preset("distilgpt2").to_toml())
-    with_preset = 'preset = "own-preset.toml"\n[[datasets]]\ntrain = ["squad:train[:4]"]'
+    changes = 'changes = ["model.base=trained", "training.epochs=1"]'
+    with_preset = f'preset = "own-preset.toml"\n{changes}\n[[datasets]]\ntrain = ["squad:train[:4]"]'
     (base,) = load_suite(suite('model = "trained"\n[[datasets]]', with_preset)).bases
     assert base.preset == str(tmp_path / "own-preset.toml")
+    assert base.changes == [f"model.base={tmp_path / 'trained'}", "training.epochs=1"]
     (base,) = load_suite(suite('"trained"', '"./trained"')).bases
     assert base.model == str(tmp_path / "trained")
 

@@ -10,6 +10,7 @@ import pytest
 from mbc_engine import Memory, Selection, ingest, open_bank
 from mbc_engine.errors import BankError, ConfigError
 from mbc_engine.mini.span_reader import SpanReader
+from mbc_engine.sources import Files
 from tests.conftest import SENTENCES
 from tests.finder import random_head
 
@@ -158,6 +159,30 @@ def test_bank_without_text(tiny, remember, folder):
     with pytest.raises(BankError, match="no longer available"):
         memory.ask(["Who won?"])
     assert {source.passage for source in memory.search(["Who won?"])[0]} == {None}
+
+
+def test_only_files_of_sources_are_read_to_answer(tiny, remember, folder, monkeypatch):
+    looked_at: list[str] = []
+    look = Files.look
+    monkeypatch.setattr(
+        Files, "look", lambda self, origin, digest: looked_at.append(origin.source) or look(self, origin, digest)
+    )
+    memory = remember(tiny.retriever_reader("Nobody"), folder)
+    assert len(list(folder.iterdir())) > 2
+    (answer,) = memory.ask(["Who won?"], sources=2)
+    assert looked_at == sorted(source.path for source in answer.sources)
+    assert {source.state for source in answer.sources} == {"unchanged"}
+
+
+@pytest.mark.parametrize("keeps_text", [True, False])
+def test_files_are_not_read_for_long_if_the_bank_has_the_text(tiny, remember, folder, monkeypatch, keeps_text):
+    monkeypatch.setattr("mbc_engine.sources.MOST_SECONDS", -1.0)
+    for path in folder.iterdir():
+        path.unlink()
+    (folder / "a.jsonl").write_text('{"text": "Ada won."}\n{"text": "Ada won."}\n{"text": "Nobody won."}')
+    memory = remember(tiny.retriever_reader("Nobody"), folder, keeps_text=keeps_text)
+    found = {(source.state, source.text_from) for source in memory.ask(["Who won?"])[0].sources}
+    assert ("unknown", "bank") in found if keeps_text else found == {("unchanged", "file")}
 
 
 def test_withheld_answers_still_have_sources(tiny, remember, folder):

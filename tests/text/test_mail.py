@@ -64,10 +64,20 @@ def test_attachments(read):
     written = message(Subject="S")
     written.add_attachment(b"Name,Cost\nboat,7\n", maintype="text", subtype="csv", filename="costs.csv")
     written.add_attachment(b"\x89PNG\r\n\x1a\n\0\0", maintype="image", subtype="png", filename="a.png")
+    box = (b"From a@x.org Tue May 14 10:00:00 2024\n" + bytes(written) + b"\n") * 2
     own, attached = read("letter", bytes(written))
+    of_first, in_box, _, also_in_box = read("a.mbox", box)
     assert own.text.endswith("Subject: S\nAttachment: costs.csv\nAttachment: a.png\n\nThe boat is sold.")
-    assert own.losses == ("1 attachment",)
+    assert own.losses == of_first.losses == ("1 attachment",)
     assert (attached.part, attached.text) == ("attachment 1: costs.csv", "Name: boat; Cost: 7")
+    assert in_box.part == "message 1, attachment 1: costs.csv"
+    assert in_box.digest == also_in_box.digest
+
+
+def test_messages_of_apple_mail(read_one):
+    own = bytes(message(Subject="S"))
+    document, alone = read_one("a.emlx", b"%d   \n%b<plist><dict/></plist>" % (len(own), own)), read_one("a.eml", own)
+    assert (document.text, document.digest) == (alone.text, alone.digest)
 
 
 def test_mailbox(read):
@@ -88,6 +98,26 @@ def test_long_messages_of_a_mailbox_are_skipped(read, monkeypatch):
     one, two, three = read("a.mbox", f"{head}a\n\n{head}{'long ' * 300}\n\n{head}c")
     assert (one.date, two.reason, three.part) == ("2024-05-14", "is larger than 0 MB", "message 3")
     assert two.source.endswith("#2")
+
+
+@pytest.mark.parametrize(
+    ("written", "text", "day"),
+    [
+        ("[14.03.24, 09:10:11] Ann Lee: Hi\nBo\n\u200e[14.03.24, 09:12:45] Bo: \u200ea.jpg (attached)\n",
+         "Ann Lee, 2024-03-14 09:10: Hi\nBo\n\nBo, 2024-03-14 09:12: a.jpg (attached)", "2024-03-14"),
+        ("12/03/2024, 18:22 - Encrypted.\n12/03/2024, 18:23 - Ann: At 8:30\n",
+         "2024-03-12 18:22: Encrypted.\n\nAnn, 2024-03-12 18:23: At 8:30", "2024-03-12"),
+        ("3/2/24, 6:22\u202fPM - Ann: Hi\n3/25/24, 6:23\u202fPM - Bo: No",
+         "Ann, 2024-03-02 6:22 PM: Hi\n\nBo, 2024-03-25 6:23 PM: No", "2024-03-25"),
+        ("3/2/24, 6:22 pm - Ann: Hi\n3/2/24, 6:23 pm - Bo: No", "Ann, 3/2/24 6:22 pm: Hi\n\nBo, 3/2/24 6:23 pm: No", None),
+        ("12/03/2024, 18:22 - Ann: one\n", "12/03/2024, 18:22 - Ann: one\n", None),
+    ],
+)  # fmt: skip
+def test_chats_of_whatsapp(read_one, written, text, day):
+    document = read_one("a.txt", written)
+    assert document.text == text
+    assert day is None or document.date == day
+    assert not document.places or document.places[-1].line == written.rstrip().count("\n") + 1
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """Markdown: front matter, links, tasks, tables, code, comments, headings and lines."""
 
+import base64
+
 import pytest
 
 from mbc_engine.text.formats import markdown
@@ -61,6 +63,15 @@ def test_properties(read_one, page, title, day):
     document = read_one("a.md", "\ufeff" + page)
     assert (document.title, document.date) == (title, day)
     assert document.text.endswith("\n\nb")
+
+
+def test_embedded_files(read_one):
+    data, genes = base64.b64encode(bytes(range(256))).decode(), "ACGT" * 60
+    shown = f"![mill](data:image/png;base64,{data}) {genes}\n\n![][a]\n\n```drawing\n{data}\n```\n\n[a]: <data:image/png;base64,{data}>"
+    document = read_one("a.md", f"{shown}\n\nend")
+    assert document.text.split() == ["mill", genes, "```drawing", "```", "[a]:", "<>", "end"]
+    assert document.losses == ("3 embedded files",)
+    assert document.places[-1].line + document.text.count("\n", document.places[-1].start) == 11
 
 
 def test_headings_and_lines(read_one, monkeypatch):

@@ -100,6 +100,23 @@ def test_rules_in_tables_of_org(read_one, table, lines):
     assert read_one("a.org", table).text == lines
 
 
+@pytest.mark.parametrize(
+    ("name", "table", "lines"),
+    [
+        ("a.adoc", '.Plans\n[cols="1,1",options="header"]\n|===\n|Plan |Seats\n|Team\n|25\n|Fleet |100\n|===\nend',
+         ".Plans\nPlan: Team; Seats: 25\nPlan: Fleet; Seats: 100\nend"),
+        ("a.adoc", "[cols=2*]\n|===\n|Oak |3 a\\|b\n|Elm a|* x\n|===", "Oak: 3 a|b\nElm: * x"),
+        ("a.adoc", "|===\n|Plan |Seats\n\n|Team |25\n|===", "Plan: Team; Seats: 25"),
+        ("a.adoc", "|===\n|not closed", "|===\n|not closed"),
+        ("a.wiki", '{| class="wikitable"\n|+ Locks\n! scope="col" | Lock\n! Height\n|-\n| Enns\n| style="x:y" | 11.5 m\n|-\n! Traun\n| 14 m\n|}\nend',
+         "Locks\nLock: Enns; Height: 11.5 m\nLock: Traun; Height: 14 m\nend"),
+        ("a.wiki", "{|\n! Lock !! Owner\n|-\n| ''Enns'' || [[Hydro Tirol|Hydro]]\n|}", "Lock: Enns; Owner: Hydro"),
+    ],
+)  # fmt: skip
+def test_tables_of_asciidoc_and_wikis(read_one, name, table, lines):
+    assert read_one(name, table).text == lines
+
+
 PYTHON = '''import os
 
 # The account.

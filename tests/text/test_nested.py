@@ -1,5 +1,6 @@
 """JSON, notebooks, settings and XML: values with their paths, chats, and rows."""
 
+import base64
 import json
 
 import pytest
@@ -42,6 +43,7 @@ def test_object_with_tables(read):
         ([{"user": "U1", "ts": "1709287353.000100", "text": "Lunch, <@U2>? <@U3>?", "user_profile": {"real_name": "Ada"}}, {"user": "U2", "ts": "1709287400.1", "text": "Yes.", "user_profile": {"display_name": "Bo"}}], "Ada, 2024-03-01 10:02: Lunch, Bo? <@U3>?\n\nBo, 2024-03-01 10:03: Yes.", "2024-03-01"),
         ([{"title": "Eggs", "create_time": 1709287353.5, "current_node": "c", "mapping": {"a": {"parent": None, "message": None}, "b": {"parent": "a", "message": {"author": {"role": "user"}, "content": {"parts": ["How", " long?"]}}}, "c": {"parent": "b", "message": {"author": {"role": "assistant"}, "content": {"parts": ["9 minutes."]}}}, "d": {"parent": "b", "message": {"author": {"role": "assistant"}, "content": {"parts": ["An answer given up."]}}}}}], "title: Eggs; date: 2024-03-01\n\nuser: How long?\n\nassistant: 9 minutes.", "2024-03-01"),
         ({"messages": [{"sender_name": "Jo\u00c3\u00ab", "content": "Caf\u00c3\u00a9 \u00f0\u009f\u0098\u0080"}]}, "Joë: Café \U0001f600", ""),
+        ({"messages": [{"creator": {"name": "Ada"}, "created_date": "Friday, March 1, 2024 at 8:00 AM UTC", "text": "Hi."}]}, "Ada, Friday, March 1, 2024 at 8:00 AM UTC: Hi.", "2024-03-01"),
         ({"conversations": [{"author": {"name": "Ada"}, "timestamp_ms": 1709287353000, "value": "Hi."}]}, "Ada, 2024-03-01 10:02: Hi.", "2024-03-01"),
     ],
 )  # fmt: skip
@@ -60,15 +62,18 @@ def test_mails_are_no_chat(read):
     ]
 
 
+DRAWN = f"![](data:image/png;base64,{base64.b64encode(bytes(range(256))).decode()})"
+
+
 def test_notebook(read_one):
     picture = {"output_type": "display_data", "data": {"image/png": "", "text/plain": ["<Figure>"]}}
     cells = [
-        {"cell_type": "markdown", "source": ["# Training\n", "\n", "The batch size is 384."]},
+        {"cell_type": "markdown", "source": ["# Training\n", "\n", f"The batch size is 384.{DRAWN}"]},
         {"cell_type": "code", "source": "print(1)", "outputs": [{"text": ["\x1b[31m1\x1b[0m\n"]}, picture]},
     ]
     document = read_one("a.ipynb", json.dumps({"cells": cells, "nbformat": 4}))
-    assert document.text == "# Training\n\nThe batch size is 384.\n\nprint(1)\n\n1\n\n<Figure>"
-    assert (document.title, document.losses) == ("Training", ("1 picture",))
+    assert document.text == "# Training\n\nThe batch size is 384.![]()\n\nprint(1)\n\n1\n\n<Figure>"
+    assert (document.title, document.losses) == ("Training", ("2 pictures",))
 
 
 def test_yaml(read_one):

@@ -145,6 +145,9 @@ def test_reread_pieces(write, column):
         assert (state, document) == ("unchanged", own)
     for source, part in ((documents[0].source, "ada, part 9"), (page[0].source, "9")):
         assert files.look(Origin(source, part, None), "0")[0] == "gone"
+    hurried, (first, *_, last) = Files(most_seconds=-1), documents
+    assert hurried.look(Origin(last.source, last.part, None), last.digest) == ("unknown", None)
+    assert hurried.look(Origin(first.source, first.part, None), first.digest) == ("unchanged", first)
 
 
 @pytest.mark.usefixtures("small_pieces")

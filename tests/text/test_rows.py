@@ -246,3 +246,42 @@ def test_unknown_column(write, monkeypatch, name, data, columns):
     path = write(name, data)
     reason = f"has no column named 'review'; its columns are {columns}"
     assert list(read_file(path, "review")) == [Skipped(str(path.resolve()), reason)]
+
+
+OFX = """OFXHEADER:100
+
+<OFX><CURDEF>EUR<BANKTRANLIST>
+<STMTTRN><TRNTYPE>DEBIT<DTPOSTED>20240304120000<TRNAMT>-61.40<NAME>A &amp; B<MEMO>Paint</STMTTRN>
+<STMTTRN>
+<DTPOSTED>20240306
+<TRNAMT>9
+</STMTTRN></BANKTRANLIST><BALAMT>12.50</OFX>"""
+MT940 = """:20:X
+:25:1234/99
+:60F:C240301EUR10,00
+:61:2403040304DR84,00N005NONREF
+:86:005?00LASTSCHRIFT?20Abschlag Gas fuer den Monat?21 Maerz?32Erdgas
+:61:240305C2,N051
+:86:Rent
+of May
+:62F:D240305EUR72,00
+-"""
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "expected"),
+    [
+        ("a.qif", "!Account\nNGiro\nTBank\n^\n!Type:Bank\nD03/04/2024\nT-84.00\nPWater\n^\nD03/09/2024\nMPaid\n^\n",
+         ["Name: Giro", "Date: 03/04/2024; Amount: -84.00; Payee: Water", "Date: 03/09/2024; Memo: Paid"]),
+        ("a.ofx", OFX,
+         ["Currency: EUR; Balance: 12.50", "Type: DEBIT; Date: 2024-03-04; Amount: -61.40; Payee: A & B; Memo: Paint",
+          "Date: 2024-03-06; Amount: 9"]),
+        ("a.sta", MT940,
+         ["Account: 1234/99; Opening balance: 10,00 EUR, 2024-03-01; Closing balance: -72,00 EUR, 2024-03-05",
+          "Date: 2024-03-04; Payee: Erdgas; Memo: Abschlag Gas fuer den Monat Maerz; Type: LASTSCHRIFT; Amount: -84,00 EUR",
+          "Date: 2024-03-05; Memo: Rent of May; Amount: 2, EUR"]),
+        *((name, "A page of notes.", ["A page of notes."]) for name in ("a.qif", "a.ofx", "a.sta")),
+    ],
+)  # fmt: skip
+def test_bank_statements(read, name, data, expected):
+    assert [document.text for document in read(name, data)] == expected

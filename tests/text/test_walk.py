@@ -109,11 +109,11 @@ def test_named_files_are_not_ignored(folder):
 
 def test_nested_ignore_files(tree):
     rules = {
-        ".mbcignore": "# drafts\ndraft*\n!draft-good.txt\nlogs/\n/only-here.txt\n",
+        ".mbcignore": "# drafts\ndraft*\n!draft-good.txt\nlogs/\n/only-here.txt\nT\u00fcr.txt\n",
         "sub/.mbcignore": "!draft.txt\nsecret.md\n",
     }
     kept = ["draft-good.txt", "secret.md", "sub/draft.txt", "sub/only-here.txt"]
-    left = ["draft.txt", "only-here.txt", "logs/a.txt", "sub/deep/secret.md", "sub/deep/draft2.txt"]
+    left = ["draft.txt", "only-here.txt", "Tu\u0308r.txt", "logs/a.txt", "sub/deep/secret.md", "sub/deep/draft2.txt"]
     assert tree(rules | dict.fromkeys([*kept, *left], "")) == kept
 
 

@@ -10,8 +10,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from email import message_from_bytes, policy
 from email.message import EmailMessage
+from email.policy import Policy
 from email.utils import format_datetime, formataddr, parsedate
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from mbc_engine.text.decoding import MOST_BYTES, ByteStream, decode, detect, storable, stream_of
 from mbc_engine.text.document import Content, Skipped, UnreadableFile, counted, damage_is_unreadable, day_of
@@ -33,13 +34,32 @@ _MOST_LINES: Final = 200_000
 # A text with fewer words than this share of the page's only says that a program which shows pages is needed.
 _HINT_SHARE: Final = 0.5
 _FROM_LINE: Final = re.compile(rb"From \S+ .*\d\d:\d\d.* \d{4}")
+_QUOTED_FROM: Final = re.compile(rb">+From ")
+# The line above a message that Apple Mail keeps; properties are below.
+_APPLE_LENGTH: Final = re.compile(rb"(\d{1,9}) *\r?\n")
 _FLOWED: Final = re.compile(r"(?<=[^\s-]) +\n(?=[^\s>])")
 _LINE_BYTES: Final = 1 << 20
+
+
+class _Message(EmailMessage):
+    """A message that was read, each header of which is parsed once: parsing takes most of the time of a mailbox."""
+
+    def __init__(self, policy: Policy | None = None) -> None:
+        super().__init__(policy)
+        self._parsed: dict[str, Any] = {}
+
+    def get(self, name: str, failobj: Any = None) -> Any:
+        if name not in self._parsed:
+            self._parsed[name] = super().get(name)
+        value = self._parsed[name]
+        return failobj if value is None else value
 
 
 def read_eml(stream: ByteStream) -> Iterator[Content]:
     """The message and its attachments."""
     data = stream.read_all()
+    if length := _APPLE_LENGTH.match(data):
+        data = data[length.end() :][: int(length[1])]
     with damage_is_unreadable():
         contents = list(_contents(data))
     yield from contents
@@ -77,7 +97,7 @@ def _from_outlook(written: "Message") -> EmailMessage:
 
 
 def read_mbox(stream: ByteStream) -> Iterator[Content | Skipped]:
-    """The messages, named "message 1" and so on, without their attachments."""
+    """The messages, named "message 1" and so on, each before its attachments."""
     seen: set[int] = set()
     for number, (sent, data) in enumerate(_split(stream), 1):
         if data is None:
@@ -85,11 +105,11 @@ def read_mbox(stream: ByteStream) -> Iterator[Content | Skipped]:
             continue
         try:
             with damage_is_unreadable():
-                content = next(_contents(data, sent, seen, f"message {number}"))
+                contents = list(_contents(data, sent, seen, f"message {number}"))
         except UnreadableFile as error:
             yield Skipped(str(number), str(error))
         else:
-            yield content
+            yield from contents
 
 
 def _split(stream: ByteStream) -> Iterator[tuple[str, bytes | None]]:
@@ -114,7 +134,7 @@ def _contents(data: bytes, sent: str = "", seen: set[int] | None = None, part: s
     """The message, then its attached documents; of a mailbox, `seen` has the lines of the messages before."""
     if len(_PARTED.findall(data)) > _MOST_PARTED:  # reading them takes the square of the time
         raise UnreadableFile("is made of too many parts")
-    yield from _contents_of(message_from_bytes(data, EmailMessage, policy=policy.default), data, sent, seen, part)
+    yield from _contents_of(message_from_bytes(data, _Message, policy=policy.default), data, sent, seen, part)
 
 
 def _contents_of(
@@ -129,7 +149,8 @@ def _contents_of(
         date = day_of(f"{parsed[0]:04}-{parsed[1]:02}-{parsed[2]:02}")
     unread, documents = 0, []
     for number, attachment in enumerate(attached, 1):
-        document = _document(attachment, number, date) if part == "" and number <= _MOST_READ else None
+        named = ", ".join(filter(None, (part, f"attachment {number}")))
+        document = _document(attachment, named, date) if number <= _MOST_READ else None
         unread += document is None
         documents += [document] if document else []
     names = [_name(attachment) for attachment in attached]
@@ -217,8 +238,8 @@ def _name(part: EmailMessage) -> str:
     return ""
 
 
-def _document(part: EmailMessage, number: int, date: str | None) -> Content | None:
-    """An attached document, named by its file; None if it cannot be read, or is a message itself."""
+def _document(part: EmailMessage, named: str, date: str | None) -> Content | None:
+    """An attached document, also named by its file; None if it cannot be read, or is a message itself."""
     name, data = _name(part), _data(part)
     with suppress(OSError, UnreadableFile):
         format = identify_data(name, io.BytesIO(data))
@@ -228,8 +249,8 @@ def _document(part: EmailMessage, number: int, date: str | None) -> Content | No
         contents = [content for content in rows if isinstance(content, Content)]
         text = "\n\n".join(content.text for content in contents)
         if text.strip():
-            first, part_name = contents[0], f"attachment {number}"
-            part_name = f"{part_name}: {name}" if name and is_row_name(f"{part_name}: {name}") else part_name
+            first, with_file = contents[0], f"{named}: {name}"
+            part_name = with_file if name and is_row_name(with_file) else named
             sections = first.sections if len(contents) == 1 else ()
             losses = tuple(loss for content in contents for loss in content.losses)
             identity = f"{format.name}\0".encode() + data

@@ -15,7 +15,7 @@ from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 
 from mbc_engine.text.decoding import ByteStream, decode_file
-from mbc_engine.text.document import Content, Heading, Place, day_of, sections_of
+from mbc_engine.text.document import Content, Heading, Place, counted, day_of, sections_of
 from mbc_engine.text.tables import table_lines
 
 # Parsing takes time and memory in proportion to a stretch of this many characters, cut between paragraphs.
@@ -36,6 +36,12 @@ _DATES: Final = (
     *("date", "day", "created", "created_at", "date_created", "date created", "creation_date", "publishdate"),
     *("published", "pubdate", "updated", "updated_at", "modified", "lastmod", "last_modified", "date modified"),
 )
+# Base64, as of pictures in exports of Google Docs and of drawings in Excalidraw.
+_EMBEDDED: Final = re.compile(
+    r"(?:data:[\w/+.-]{1,80}(?:;[\w=-]{1,40}){0,3};base64,|(?<![A-Za-z\d+/]))[A-Za-z\d+/]{200,}+={0,2}", re.ASCII
+)
+# Sequences of genes and proteins have fewer different letters.
+_FEWEST_LETTERS: Final = 32
 # Tokens of what is shown.
 _SHOWN: Final = frozenset(("inline", "html_block", "table_open", "hr", "fence", "code_block"))
 _FENCE: Final = re.compile(r"[ >]*(`{3,}|~{3,})")
@@ -44,7 +50,7 @@ _FENCE: Final = re.compile(r"[ >]*(`{3,}|~{3,})")
 def read_markdown(stream: ByteStream) -> Iterator[Content]:
     """The text, with the title and the date of its front matter."""
     data = stream.read_all()
-    text = decode_file(data)
+    text, embedded = without_embedded_files(decode_file(data))
     properties, start = dict[str, str](), 0
     page = _Page()
     if (match := _FRONT_MATTER.match(text[:_LONGEST_FRONT_MATTER])) and (inner := match[1] or match[2]):
@@ -55,7 +61,21 @@ def read_markdown(stream: ByteStream) -> Iterator[Content]:
     page.add(text[start:], text.count("\n", 0, start))
     date = next((day for name in _DATES if (day := day_of(properties.get(name)))), None)
     title = properties.get("title", "")
-    yield Content(page.text(), data, date, title=title, sections=sections_of(page.headings), places=tuple(page.places))
+    about = title, sections_of(page.headings), counted({"embedded file": embedded}), tuple(page.places)
+    yield Content(page.text(), text.encode() if embedded else data, date, "", None, *about)
+
+
+def without_embedded_files(text: str) -> tuple[str, int]:
+    """A text without what stands in it in base64, on the same lines, and how many addresses or lines that was."""
+    found = 0
+
+    def left(match: re.Match[str]) -> str:
+        nonlocal found
+        is_data = len({*match[0]}) >= _FEWEST_LETTERS
+        found += is_data
+        return "" if is_data else match[0]
+
+    return _EMBEDDED.sub(left, text), found
 
 
 class _Page:

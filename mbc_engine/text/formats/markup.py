@@ -1,6 +1,7 @@
-"""Text with headings in other notations: plain, reStructuredText, Org, roff, LaTeX, and code with its definitions.
+"""Text with headings in other notations: plain, reStructuredText, Org, AsciiDoc, MediaWiki, roff, LaTeX, and code.
 
-The text stays as it was written, except that commands of LaTeX and roff become what they print, and Org's tables rows.
+The text stays as it was written, except that commands of LaTeX and roff become what they print, and tables of Org,
+AsciiDoc and MediaWiki rows.
 """
 
 import logging
@@ -20,9 +21,11 @@ from mbc_engine.text.document import (
     day_of,
     sections_of,
 )
+from mbc_engine.text.formats.subtitles import is_chat, read_chat
 from mbc_engine.text.language import word_set
 from mbc_engine.text.tables import holds_values, table_lines
 
+_CHAT_HEAD: Final = 1 << 12
 _LONGEST_LINE: Final = 300
 _LONGEST_HEADING: Final = 200
 
@@ -52,7 +55,13 @@ _MARKED: Final = re.compile(
 
 
 def read_text(stream: ByteStream) -> Iterator[Content]:
-    """The text in pieces, with its headings, if there are several: lines that are marked, or alone and in capitals, numbered or underlined."""
+    """The text in pieces, with its headings, if there are several: lines that are marked, or alone and in capitals, numbered or underlined.
+
+    Of a chat, the messages.
+    """
+    if is_chat(stream.peek()[:_CHAT_HEAD]):
+        yield from read_chat(stream)
+        return
     above, number = list[Heading](), 0
     for content in pieces(stream):
         headings = _text_headings(content.text)
@@ -85,7 +94,9 @@ def _text_headings(text: str) -> list[Heading]:
 
 
 _ADORNMENT: Final = re.compile(r"([=\-`:.'\"~^_*+#<>!$%&(),/;?@\[\\\]{|}])\1+[ \t]*$")
-_DATE: Final = re.compile(r"^(?::date:|\.\. date:|#\+date:)[ \t]*[\[<]?([^\]>\n]{4,60})", re.MULTILINE | re.IGNORECASE)
+_DATE: Final = re.compile(
+    r"^(?::(?:rev)?date:|\.\. date:|#\+date:)[ \t]*[\[<]?([^\]>\n]{4,60})", re.MULTILINE | re.IGNORECASE
+)
 
 
 def read_rst(stream: ByteStream) -> Iterator[Content]:
@@ -158,6 +169,62 @@ def _num_headers(rows: Sequence[Sequence[str]], num_above: int) -> int | None:
     below = rows[num_above:]
     are_data = num_above > _MOST_HEADERS or not below or any(holds_values(row, below) for row in rows[:num_above])
     return None if are_data else num_above or None
+
+
+_ADOC_TABLE: Final = re.compile(
+    r"^(?:\[(?P<options>[^\]\n]*)\][ \t]*\n)?\|={3,}[ \t]*\n(?P<body>(?:(?!\|={3,}[ \t]*$)[^\n]*\n)*)\|={3,}[ \t]*$",
+    re.MULTILINE,
+)
+_ADOC_COLUMNS: Final = re.compile(r"cols=(?:\"([^\"]*)\"|'([^']*)'|([^,\]]*))")
+# What may stand before a cell: how many columns and rows it spans, and its style.
+_ADOC_CELL: Final = re.compile(r"(?:(?:^|(?<=\s))(?:\d*(?:\.\d+)?[+*])?[<^>.]{0,3}[adehlmsv]?)?(?<!\\)\|", re.MULTILINE)
+
+
+def read_asciidoc(stream: ByteStream) -> Iterator[Content]:
+    """The text with a line per row of a table, titled by its first heading."""
+    data = stream.read_all()
+    text = _ADOC_TABLE.sub(_adoc_rows, decode_file(data))
+    headings = _text_headings(text)
+    title = headings[0].text if headings and text.startswith("= ") else ""
+    yield Content(text, data, _date(text), title=title, sections=sections_of(headings))
+
+
+def _adoc_rows(table: re.Match[str]) -> str:
+    """A table's rows, whose cells stand on one line or on lines of their own."""
+    options, body = table["options"] or "", table["body"].strip("\n")
+    first = body.partition("\n")[0]
+    columns = next(filter(None, match.groups()), "") if (match := _ADOC_COLUMNS.search(options)) else ""
+    repeated = re.match(r"(\d{1,3})\*", columns)
+    width = (
+        int(repeated[1]) if repeated else len(re.split("[,;]", columns)) if columns else len(_ADOC_CELL.findall(first))
+    )
+    cells = [cell.strip().replace("\\|", "|") for cell in _ADOC_CELL.split(body)[1:]]
+    rows = [cells[start : start + width] for start in range(0, len(cells), max(width, 1))]
+    has_header = "header" in options or body.startswith(f"{first}\n\n")
+    return "\n".join(table_lines(rows, int(has_header)))
+
+
+_WIKI_TABLE: Final = re.compile(r"^\{\|[^\n]*\n(?P<body>(?:(?!\{\||\|\}).*\n)*)\|\}", re.MULTILINE)
+_WIKI_CELL: Final = re.compile(r"^[|!](?![-+}])|\|\||!!", re.MULTILINE)
+_WIKI_ATTRIBUTES: Final = re.compile(r"\A[^|=\[\]{}\n]*=[^|\[\]{}\n]*\|(?!\|)")
+_WIKI_LINK: Final = re.compile(r"\[\[(?:[^\[\]|\n]{0,400}\|)?([^\[\]|\n]{0,400})\]\]|'{2,5}")
+
+
+def read_wiki(stream: ByteStream) -> Iterator[Content]:
+    """A page of MediaWiki with a line per row of a table, and of links the words that are shown."""
+    data = stream.read_all()
+    text = _WIKI_TABLE.sub(_wiki_rows, _WIKI_LINK.sub(lambda link: link[1] or "", decode_file(data)))
+    yield Content(text, data, sections=sections_of(_text_headings(text)))
+
+
+def _wiki_rows(table: re.Match[str]) -> str:
+    rows, caption, num_headers = list[list[str]](), "", 0
+    for row in re.split(r"^\|-[^\n]*\n", table["body"], flags=re.MULTILINE):
+        before, *cells = _WIKI_CELL.split(row)
+        caption = caption or before.partition("|+")[2].strip()
+        rows += [[_WIKI_ATTRIBUTES.sub("", cell).strip() for cell in cells]] if cells else []
+        num_headers += bool(cells) and len(rows) == num_headers + 1 and not re.search(r"^\||\|\|", row, re.MULTILINE)
+    return "\n".join(filter(None, (caption, *table_lines(rows, num_headers or None))))
 
 
 _ROFF_ESCAPE: Final = re.compile(

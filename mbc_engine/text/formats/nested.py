@@ -245,9 +245,35 @@ def _are_objects(value: object) -> bool:
 
 
 # The keys that exports of chats have.
-_WHO: Final = ("role", "from", "sender", "sender_name", "user", "author", "username", "name", "speaker", "nick")
+_WHO: Final = (
+    "role",
+    "from",
+    "sender",
+    "sender_name",
+    "user",
+    "author",
+    "username",
+    "creator",
+    "name",
+    "speaker",
+    "nick",
+)
 _WHAT: Final = ("content", "text", "message", "value", "body", "parts")
-_WHEN: Final = ("timestamp", "date", "time", "ts", "datetime", "created_at", "create_time", "timestamp_ms", "sent_at")
+_WHEN: Final = (
+    *(
+        "timestamp",
+        "date",
+        "time",
+        "ts",
+        "datetime",
+        "created_at",
+        "create_time",
+        "timestamp_ms",
+        "sent_at",
+        "created_date",
+    ),
+    "originalarrivaltime",
+)
 _CHAT: Final = re.compile(
     r"messages?|conversations?|chats?|chat_messages|dialogs?|dialogues?|turns|history|thread", re.IGNORECASE
 )
@@ -369,6 +395,10 @@ def read_notebook(stream: ByteStream) -> Iterator[Content | Row | Skipped]:
     for cell in filter(_is_object, cells):
         source = _source(cell.get("source"))
         if cell.get("cell_type") == "markdown":
+            from mbc_engine.text.formats.markdown import without_embedded_files
+
+            source, embedded = without_embedded_files(source)
+            pictures += embedded
             _markdown(source, text)
         else:
             text.add(source)
