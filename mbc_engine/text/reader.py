@@ -147,17 +147,6 @@ def _read_stream(stream: ByteStream, name: str) -> Iterator[tuple[Part | Skipped
     stream.require_undamaged()
 
 
-def read_document(source: str, part: str = "") -> Document | None:
-    """Read one document again from its file; its digest says whether it has changed. None if it is gone.
-
-    Reads the file up to the document.
-    """
-    for item in read_parts(Path(source)):
-        if isinstance(item, Part) and item.may_hold(part) and (document := item.find(part)):
-            return document
-    return None
-
-
 def _parts(
     stream: ByteStream, format: Format, source: str, date: str | None, text_column: str | None = None
 ) -> Iterator[Part | Skipped]:

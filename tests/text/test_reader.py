@@ -17,7 +17,7 @@ from unittest.mock import Mock
 import pytest
 from fuzz_samples import COMPRESSIONS, SAMPLES
 
-from mbc_engine.text import Document, Part, Skipped, read_document, read_file, read_parts, read_stream, reader
+from mbc_engine.text import Document, Part, Skipped, read_file, read_parts, read_stream, reader
 from tests.archives import zipped
 
 
@@ -147,7 +147,6 @@ def test_unreadable_files(write, name, data, reason):
     (skipped,) = read_file(path)
     assert skipped.reason == reason
     skipped.source.encode()
-    assert read_document(str(path)) is None
 
 
 PAGE = "<!DOCTYPE html><p>The badger is shy.</p>"
@@ -214,13 +213,12 @@ def test_damaged_compression(read, suffix):
     assert all(text.startswith(f"row {number} ") for number, text in enumerate(texts))
 
 
-def test_read_document(write):
+def test_read_parts_again(write):
     for path in (write("a.txt", "whole"), write("a.jsonl", '{"text": "a"}\n\n{"id": "x", "text": "b"}\n{bad')):
         documents = [item for item in read_file(path) if isinstance(item, Document)]
-        assert [read_document(document.source, document.part) for document in documents] == documents
-        assert [part.name for part in read_parts(path) if isinstance(part, Part)] == [own.part for own in documents]
-    for gone in (read_document(str(path), "y"), read_document(str(path)), read_document("stdin:0123456789ab")):
-        assert gone is None
+        parts = [part for part in read_parts(path) if isinstance(part, Part)]
+        assert [part.find(part.name) for part in parts] == documents
+        assert [part.find("y") for part in parts] == [None] * len(parts)
 
 
 def test_stream():
