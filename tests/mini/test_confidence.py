@@ -173,6 +173,37 @@ def test_a_row_is_about_what_its_first_cell_names(question, is_suspected, are_to
     assert any(values[sign] for sign in ("overlooked", "misplaced")) == is_suspected
 
 
+@pytest.mark.parametrize(
+    ("question", "text", "answer", "is_suspected"),
+    [
+        (
+            "Where is Frank Holm buried?",
+            "Ida Holm was a nurse. She is buried in Vik.\n\nFrank Lund sailed.",
+            "Vik",
+            True,
+        ),
+        (
+            "Where is Ida Holm buried?",
+            "Ida Holm was a nurse. She is buried in Vik.\n\nFrank Lund sailed.",
+            "Vik",
+            False,
+        ),
+        ("Where is Frank Lund buried?", "Ida Holm met Frank Lund. He is buried in Vik.", "Vik", False),
+        ("When is the trip of class 8b?", "Trip of class 7b: 4 May. At 8, lunch.", "4 May", True),
+        ("When is the trip of class 7b?", "Trip of class 7b: 4 May. At 8, lunch.", "4 May", False),
+        ("How deep is W3?", "W3 broke.\n\nWafer: W1; Deep: 61", "61", True),
+        ("What is the price of the beech board?", "Name: Pine board; Price: 7", "7", True),
+        ("What is the price of the pine board?", "Name: Pine board; Price: 7", "7", False),
+        ("What is the price of the long board?", "Name: Pine board, long; Price: 7", "7", False),
+    ],
+)
+def test_another_than_the_sentence_is_about(question, text, answer, is_suspected):
+    start = text.index(answer)
+    found = Span(answer, 0, start, start + len(answer), 3.0, 0.0, ((answer, 0.0),))
+    values = features(question, [text], "", [found], [1.0], 0)
+    assert any(values[sign] for sign in ("overlooked", "misplaced")) == is_suspected
+
+
 def test_a_near_miss_shares_the_other_words():
     found = Span("Bergen", 0, 23, 29, 3.0, 0.0, (("Bergen", 0.0),))
     near, far = (

@@ -55,6 +55,10 @@ SOIL = (
     "LabNo: NL2; SampleID: SO-02; OrganicMatter_pct: 20.8",
 )
 ELECTRICITY = ("Month: 2024-01; Price per kWh: 0.31; Cost: 96.10", "Month: 2024-02; Price per kWh: 0.33; Cost: 86.80")
+LEAGUE = (
+    "Rank: 1; Team: Vik; Points: 14; Board points: 41.5",
+    "Rank: 2; Team: Moss; Points: 12; Board points: 37",
+)
 WITH_TOTAL = ("Item: rope; Cost: 4", "Item: lamp; Cost: 5", "Item: Total; Cost: 9")
 
 
@@ -158,6 +162,9 @@ WITH_TOTAL = ("Item: rope; Cost: 4", "Item: lamp; Cost: 5", "Item: Total; Cost: 
             None,
             [],
         ),
+        (LEAGUE, "Which team has the most points?", "Vik", [0]),  # not board points
+        (LEAGUE, "Who has the fewest board points?", "Moss", [1]),  # a rank is no name
+        (LEAGUE, "Who has been on the board longest?", None, []),
         (WITH_TOTAL, "What is the total cost?", None, []),  # it is written there
         (WITH_TOTAL, "What is the average cost?", "4.5", [0, 1]),
         (("Item: rope; Size: 30 %", "Item: lamp; Size: 5 cm"), "Which item has the largest size?", None, []),
@@ -172,3 +179,10 @@ def test_figures(table: tuple[str, ...], question: str, answer: str | None, rows
     reply = worked_out(question, passages)
     assert (reply and reply.text, [item.passage for item in reply.items] if reply else []) == (answer, rows)
     assert reply is None or reply.is_certain
+
+
+@pytest.mark.parametrize(("name", "answer"), [("boats 2026.csv", "Moss"), ("boats 2025.csv", None)])
+def test_a_year_that_the_whole_table_is_of(name: str, answer: str | None) -> None:
+    passages = [Passage(text, name, at) for at, text in enumerate(("Boat: Vik; Cost: 12", "Boat: Moss; Cost: 98"))]
+    reply = worked_out("Which boat had the highest cost in 2026?", passages)
+    assert (reply and reply.text) == answer

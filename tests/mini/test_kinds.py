@@ -11,7 +11,7 @@ from mbc_engine.mini.kinds.passages import Passage, search_text
     ("kind", "questions"),
     {
         "fact": "When was Ada born?|where does simon live|How many boats does the club own?|Who is the treasurer?|"
-        "When he left, did she know what he wanted?|What is Ada angry about?|What is all the fuss about?|"
+        "When he left, did she know what he wanted?|Which article is out of stock?|What is Ada angry about?|What is all the fuss about?|"
         "What was said to be the cause?|Who wrote the short summary?|For whose sake, did she leave?|What gas was in the balloons?|Which Giants player scored?|what is the capital of Peru|How tall is it?|"
         "Which senator was angry that Houston didn't get a shuttle?|who runs nasa|What happened?",
         "keywords": "belgium panama score|taipei lantern festival mayor",
@@ -22,7 +22,7 @@ from mbc_engine.mini.kinds.passages import Passage, search_text
         "cause": "Why was the bridge closed?|What was the reason for the delay?",
         "summary": "What happened at the mill?|Tell me about Ada|Summarise the report|What do my notes say about roofs?|"
         "Give me the gist of the report|what is the letter to the council about, briefly|What was decided on the roof?",
-        "mentions": "Which of my notes mention Ada?",
+        "mentions": "Which of my notes mention Ada?|Which articles are about Ada?",
         "several": "Who won?|who died|What was stolen?|What was decided?",
         "yes_no": "Was Ada born in Oslo?|May members bring dogs?|Will Ada's boat float?|Bo comes in May, does Ada have to agree?",
         "comparison": "Who is older, Ada or Bo?|Is flat 12 or flat 14 cheaper?|how does flat 12 differ from flat 14",
@@ -66,6 +66,9 @@ MILL = "# The mill\n\nStarting the mill:\n\n1. Open the gate.\n2. Lift the sluic
         ("Which payments lack a receipt?", "2 May", "It is for 2 May (4 euros) and 9 May (3 euros).", ("2 May (4 euros) and 9 May (3 euros)", 2)),
         ("What are the parts?", "3 g of barley", "Parts: 3 g of barley, 2 g of oats and salt.", ("3 g of barley, 2 g of oats and salt", 3)),
         ("Which player won?", "Ada", "Ada, a nurse, was there.", None),
+        ("Who are the tenants?", "Ada", "Ada is the tenant.\n\n1. Rent. It is due on Mondays.\n\n2. Keys. There are two.", None),
+        ("Which animals are kept?", "cats", "The house\n\n1. Pets. There are cats and dogs.\n\n2. Keys. Two are kept.", None),
+        ("What are the rules?", "", "The rules\n\n1. Pay. It is due.\n2. Wait. It is late.", ("Pay. It is due. and Wait. It is late.", 2)),
         ("what should a new member bring", "a rope", "Bring:\n- a rope\n- a lamp", ("a rope and a lamp", 2)),
         ("How can a younger member apply?", "letter", "It is free. Members apply by letter.", ("Members apply by letter.", 0)),
         ("which machines stand in the far shed", "", "name: Saw; place: far shed\nname: Drill; place: far barn\nname: Lathe; place: far shed",

@@ -3,6 +3,7 @@
 import pytest
 
 from mbc_engine.mini.penalties import (
+    clauses_of_others,
     denied_edges,
     is_of_another_thing,
     labels,
@@ -71,6 +72,25 @@ def test_sections_of_others(question, text, others):
 
 
 @pytest.mark.parametrize(
+    ("question", "text", "others"),
+    [
+        (
+            "What is the price outside the city?",
+            "Within it costs 15 euros, outside 29.",
+            ["Within it costs 15 euros, "],
+        ),
+        ("How good is the left eye?", "Acuity right 0.8, left 0.6. It is right.", ["Acuity right 0.8, "]),
+        ("When is it open on Monday?", "Open Monday, Friday and Sunday from 9 to 12.", []),  # a list of days
+        ("When is it open on Friday?", "Open Monday, Friday and Sunday from 9 to 12.", ["Open Monday, "]),
+        ("Is it left or right?", "Right 0.8, left 0.6.", []),
+        ("How old is it?", "Right 0.8, left 0.6.", []),
+    ],
+)
+def test_clauses_of_others(question, text, others):
+    assert [text[start:end] for start, end in clauses_of_others(question, text)] == others
+
+
+@pytest.mark.parametrize(
     ("question", "text", "is_another"),
     [
         ("what is the rent of flat b", "Flat C is let.", True),
@@ -85,6 +105,9 @@ def test_sections_of_others(question, text, others):
         ("Who invigilates Physics Paper 1?", "Physics paper 1 and Paper 2", False),
         ("What happened on May 12?", "On May 13", False),  # a time
         ("who teaches in room 14", "Rooms 12 and 14", False),
+        ("What is the seventh lesson on Monday?", "Lesson: 6; Monday: Art", True),
+        ("What is the sixth lesson on Monday?", "Lesson: 6; Monday: Art", False),
+        ("Who came to the second lesson?", "Lesson 2 was full.", False),
     ],
 )
 def test_another_thing(question: str, text: str, is_another: bool) -> None:

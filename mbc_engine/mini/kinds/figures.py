@@ -25,7 +25,10 @@ Operation = Literal["total", "average", "most", "least", "count"]
 _OPERATIONS: Final[Sequence[tuple[Operation, str]]] = (
     ("average", r"\baverage\b|(?:^|\bthe )mean\b"),
     ("least", r"\b(?:lowest|least|smallest|minimum|cheapest|shortest|fewest|lightest|worst)\b"),
-    ("most", r"\b(?:highest|most|largest|biggest|greatest|maximum|longest|tallest|heaviest|dearest|best)\b"),
+    (
+        "most",
+        r"\b(?:highest|most|largest|biggest|greatest|maximum|longest|tallest|deepest|widest|heaviest|dearest|best)\b",
+    ),
     ("total", r"\b(?:total|sum of|al(?:l )?together|in all)\b"),
     ("total", r"^(?:how much|what) (?:money )?(?:did|do|have|has) [\w' ]{1,30}? (?:spend|spent|earn|earned)\b"),
     ("count", r"^how many\b"),
@@ -47,22 +50,31 @@ _OF_INCOME: Final = re.compile(
 )
 _MONEY: Final = stems_of("amount price cost sum paid fee value eur euro usd gbp chf dollar pound betrag preis kosten")
 _INCOME: Final = stems_of("in credit income takings sales revenue turnover received total")
-# Words that ask for a column without its name, and words in such names; tried in this order.
+# Words that ask for a column without its name, and words in such names; tried in this order. Those of a size are of no
+# other column, unless its whole name is said.
+_OF_SIZE: Final = tuple(
+    (re.compile(rf"\b(?:{asking})\b", re.IGNORECASE), stems_of(names))
+    for asking, names in (
+        ("longest|shortest", "length duration distance time days hours minutes seconds km miles metres pages"),
+        ("tallest", "height"),
+        ("deepest", "depth"),
+        ("widest", "width"),
+        ("heaviest|lightest", "weight mass"),
+    )
+)
 _IMPLIED: Final = (
     (_OF_EXPENSES, stems_of("out debit expense expenses spent")),
     (_OF_INCOME, _INCOME),
     (re.compile(r"\b(?:cheapest|(?:most|least) expensive|dearest|money|prices?)\b", re.IGNORECASE), _MONEY),
     (_OF_EXPENSES, _MONEY),
     (_OF_INCOME, stems_of("amount sum value eur euro usd gbp chf dollar pound betrag")),
-    (re.compile(r"\b(?:longest|shortest)\b", re.IGNORECASE), stems_of("length duration distance time")),
-    (re.compile(r"\btallest\b", re.IGNORECASE), stems_of("height")),
-    (re.compile(r"\b(?:heaviest|lightest)\b", re.IGNORECASE), stems_of("weight mass")),
+    *_OF_SIZE,
 )
 _CURRENCY: Final = re.compile("[€$£]|\\b[A-Z]{3}\\b")
 # What a question may say beside the columns and values of the table.
 _ASKING: Final = stems_of(
     "average mean total sum altogether all lowest least smallest minimum cheapest shortest fewest lightest highest most "
-    "largest biggest greatest maximum longest tallest heaviest dearest expensive spend spent earn earned cost money bill "
+    "largest biggest greatest maximum longest tallest deepest widest heaviest dearest expensive spend spent earn earned cost money bill "
     "payment expense amount figure number value much many high low use used pay paid take took takings together best worst "
     "anything yet already still since havent hasnt didnt dont"
 )
@@ -223,9 +235,13 @@ class _Table:
         for stems in (wanted, *(implied for asking, implied in _IMPLIED if asking.search(question))):
             shared = {name: len(stems & self.stems[name]) for name in self.figures}
             best = [name for name in shared if shared[name] == max(shared.values())]
+            if len(best) > 1:  # points, beside board points
+                best = [name for name in best if self.stems[name] <= stems]
             if len(best) == 1 and shared[best[0]]:
                 is_best = re.search(r"\b(?:best|worst)\b", question, re.IGNORECASE)
-                return None if is_best and _INCOME.isdisjoint(self.stems[best[0]]) else best[0]
+                sizes = [names for asking, names in _OF_SIZE if asking.search(question)]
+                needed = [_INCOME] if is_best else [] if self.stems[best[0]] <= wanted else sizes
+                return best[0] if all(names & self.stems[best[0]] for names in needed) else None
         return None
 
     def figures_of(self, name: str, rows: Sequence[int], question: str) -> Mapping[int, Decimal]:
@@ -266,7 +282,9 @@ class _Table:
             return []
         if dates:
             wanted = wanted - _TIMES
-        if months_in(question) or period_in(question) or YEAR.search(question):
+        years_asked = {*YEAR.findall(question)}
+        is_of_all = not dates and not months_in(question) and years_asked == {*YEAR.findall(self.said)}
+        if not is_of_all and (months_in(question) or period_in(question) or years_asked):
             if len(dates) < len(self.rows):
                 return []
             chosen = {number for number, day in dates.items() if _is_of(question, day, years)}
@@ -319,6 +337,7 @@ class _Table:
     ) -> Reply | None:
         """What a question asks of the first of some rows by a column: the figure, another cell, or their name."""
         asked = [other for other in self.cells if other != name and not wanted.isdisjoint(self.stems[other])]
+        asked = [other for other in asked if other not in self.figures or not self.stems[other] <= self.stems[name]]
         if asks_when(question) or not wanted.isdisjoint(_TIMES):
             dates = self._dates_for(wanted)
             asked = [other for other in self.dates if self.dates[other] == dates] or asked

@@ -7,9 +7,9 @@ from itertools import chain
 from typing import Final, NamedTuple
 
 from mbc_engine.bank.words import stems_of
-from mbc_engine.mini.kinds.forms import ANY_NUMBER, ANY_ORDINAL, LOOKED_AT, NUMBERS, ORDINALS, Kind
+from mbc_engine.mini.kinds.forms import ANY_NUMBER, ANY_ORDINAL, LOOKED_AT, NUMBERS, Kind
 from mbc_engine.mini.kinds.passages import GENERIC, NAMED, Item, Passage, Reply, Row, joined, table_rows
-from mbc_engine.mini.words import NEGATION, missing
+from mbc_engine.mini.words import NEGATION, ORDINALS, missing
 from mbc_engine.sources import content_stems, sentence_around
 from mbc_engine.text import split_sentences
 from mbc_engine.text.characters import on_one_line
@@ -76,11 +76,14 @@ def whole_list(kind: Kind, question: str, passages: Sequence[Passage], best: int
         passage, first, last = passages[at], entries[0].start, entries[-1].end
         before = passage.text[:first].rstrip().rpartition("\n\n")[2]
         title = passage.text.partition("\n")[0] if kind in ("steps", "keywords") else ""
+        is_prose = kind == "list" and 2 * sum(len(split_sentences(entry.text)) > 1 for entry in entries) > len(entries)
+        if is_prose and before.endswith("."):  # numbered clauses, not what the text before them names
+            continue
         is_named = bool(wanted) and not missing(wanted, f"{passage.context} {title} {before}")
         if kind == "keywords" or len(entries) < 2:  # only if the line above it says so
             is_list = kind == "keywords" or (kind == "list" and not _is_numbered(entries))
             is_named = is_named and is_list and not content_stems(question).isdisjoint(stems_of(before))
-        is_in = at == best and passage.span and passage.span[0] < last and passage.span[1] > first
+        is_in = at == best and passage.span and passage.span[0] < last and passage.span[1] > first and not is_prose
         if is_named or (is_in and len(entries) > 1):
             whole = (
                 _continued(at, entries, lists, passages) if _is_numbered(entries) else [(at, one) for one in entries]
@@ -187,6 +190,7 @@ def _end_of_list(text: str, start: int, end: int) -> int:
 
 _EXCEPTION: Final = re.compile(rf"{NEGATION.pattern}|\b(?:except|but)\b", re.IGNORECASE)
 _NAMES: Final = ("name", "title")  # of columns that say what a row is about, if the first does not
+_RANK: Final = re.compile(r"\d{1,3}\.?")
 
 
 def table_column(question: str, passages: Sequence[Passage], best: int | None) -> Reply | None:
@@ -245,8 +249,9 @@ def _rows_with_value(stems: set[str], rows: Sequence[tuple[int, Row]]) -> Reply 
 
 
 def name_of(row: Row) -> str:
-    """What a row is about: its first cell, unless a column says so."""
-    return next((value for column, value in row if column.lower() in _NAMES), row[0][1])
+    """What a row is about: its first cell, unless a column says so, or the first is a number before words, as a rank."""
+    named = next((value for column, value in row if column.lower() in _NAMES), row[0][1])
+    return row[1][1] if _RANK.fullmatch(named) and row[1][1][:1].isalpha() else named
 
 
 _WORDS_OF_NUMBERS: Final = {
