@@ -281,6 +281,12 @@ class _PreviousTurn:
             counted = ["the", *self.words[2 : self._start], "that", *self.rest[self.has_auxiliary :]]
             others = [" ".join(counted)] if is_counted else []
             spans = [span for span in self.phrases if _is_plural(_phrase(self.words, span)) == is_plural] + self.phrases
+            owning = [
+                span
+                for span in spans
+                if re.match(r"of (?:the|an?|my|our) \S", " ".join(self.words[span[1] :]), re.IGNORECASE)
+            ]
+            spans = [span for span in spans if span not in owning] + owning  # the tower, of the height of the tower
             others += [self._named(span) for span in spans]
         return next(iter([*(answered if is_answer else []), *others]), "")
 

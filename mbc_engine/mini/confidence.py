@@ -110,12 +110,15 @@ def features(
         stem for match in _ATTRIBUTE.finditer(with_owners) for stem in stems_of(match[1] or match[2] or match[3])
     }
     elsewhere = (absent - lacking) & names
+    objects = {
+        stem for match in _OBJECT.finditer(question) if not stems_of(match[1]) & _VAGUE for stem in stems_of(match[2])
+    }
     said = sentence.replace(quoted, "", 1)
     shapes = {_shape(stem) for stem in there if _CODE.fullmatch(stem)}
     misplaced = _misplaced(question, passage, answer.start, said, elsewhere, names) | elsewhere & labels
     misplaced |= {stem for stem in absent if _CODE.fullmatch(stem) and _shape(stem) in shapes}
     suspects: dict[Feature, set[str]] = {
-        "overlooked": lacking & (names | numbers | (_other_kinds(question, sentence) if labels else set())),
+        "overlooked": lacking & (names | numbers | objects | (_other_kinds(question, sentence) if labels else set())),
         "misplaced": set() if attributes & there & RELATIVES else misplaced,  # Leif's sister, and his sister Dagny
         "attribute": absent & attributes - _VAGUE,
         "opposite": {stem for group in EXCLUSIVE if there & group - asked for stem in absent & group},
@@ -139,7 +142,7 @@ _NUMBER: Final = re.compile(r"[^\W\d_]+\d\w*|\d+[a-h]\b|\d[\d.,:]*\d|\d", re.IGN
 _LOWER: Final = re.compile(r"\b[a-z][\w-]*")
 _OWNER: Final = re.compile(r"\b(\w+)['\u2019]s? \w")
 _WORD: Final = re.compile(r"[^\W\d_]{2}")
-_PAIR: Final = re.compile(r"(?<!\w)(?=([^\W\d_]{3,}) ([^\W\d_]{3,}))")
+_PAIR: Final = re.compile(r"(?<!\w)(?!(?:many|more|most|much) )(?=([^\W\d_]{3,}) ([^\W\d_]{3,}))", re.IGNORECASE)
 _CODE: Final = re.compile(r"[^\W\d_]{1,3}\d+|\d+[^\W\d_]")  # W3, 7b
 _PRONOUN: Final = re.compile(r"(?:she|he|her|his|it|its)\b", re.IGNORECASE)
 _HARDLY: Final = 0.1
@@ -149,6 +152,8 @@ _ATTRIBUTE: Final = re.compile(
     r"(?<!what )(?<!which )(?<!many )(?<![\w-])([\w-]++) of \w|\w['\u2019]s? ([\w-]+)|(?:^|\b(?:the|an?|my|our) )([\w-]++) for \w",
     re.IGNORECASE,
 )
+# What something is of or for: the warranty of the dryer.
+_OBJECT: Final = re.compile(r"\b([\w-]+) (?:of|for) (?:(?:the|an?|my|our|his|her|their) )?([\w-]+)", re.IGNORECASE)
 _VAGUE: Final = stems_of(
     "name number type kind sort part member one some all percent percentage amount group ahead front out because instead top "
     "nationality profession occupation job title age date year day place location colour color purpose result cause reason "

@@ -16,6 +16,7 @@ from mbc_engine.sources import Known, content_stems, sentence_around
 from mbc_engine.text import split_sentences
 from mbc_engine.text.dates import (
     asks_when,
+    days_in,
     is_of_another_time,
     months_in,
     names_a_time,
@@ -87,7 +88,14 @@ def penalty(question: str, text: str, known: Known, start: int, end: int) -> flo
     elif not period_in(question) and (asked_months := months_in(question)) and months_in(sentence):
         said_of = f"{known.date or ''} {known.context}\n{text[:start]}\n{sentence}"
         is_unfitting |= asked_months.isdisjoint(months_in(said_of, in_figures=True))
+        is_unfitting |= _is_of_another_day(question, sentence, f"{known.date or ''} {known.context}")
     return _UNFITTING if is_unfitting else 0.0
+
+
+def _is_of_another_day(question: str, sentence: str, known: str) -> bool:
+    """Whether a sentence is of one other day than the one that a question names."""
+    asked, said = days_in(question), days_in(sentence)
+    return len(asked) == len(said) == 1 and asked != said and not asked & days_in(known) and not _SPAN.search(sentence)
 
 
 def _is_unrelated(question: str, known: Known, row: str) -> bool:
@@ -96,6 +104,10 @@ def _is_unrelated(question: str, known: Known, row: str) -> bool:
     return row.count("; ") > 1 and bool(said) and missing(said, f"{known.context} {row}") == said
 
 
+_SPAN: Final = re.compile(
+    r"\d (?:to|until|till|and) \d|\d(?: - | ?\u2013 ?)\d|\b(?:from|since|until|till|by|before|after|between)\b",
+    re.IGNORECASE,
+)
 _STRUCK: Final = re.compile(r"~~[^~\n]+~~")
 _QUOTED_LINES: Final = re.compile(r"^>[^\n]*\n?", re.MULTILINE)
 # What a question asks for, and what its answer has to have.

@@ -139,8 +139,11 @@ def test_signs_of_a_near_miss(question, answer, suspected):
         ("what is ada's deposit", [1.0, 0.0], False),
         ("what is hugo's deposit", [1.0, 0.0], True),
         ("what is the deposit of gavin", [1.0, 0.0], True),  # a name elsewhere
-        ("what is the deposit for the boat", [0.5, 0.5], False),
-        ("what is the deposit for the boat", [0.01, 0.9], True),  # the search found what says "boat"
+        ("what is the boat deposit", [0.5, 0.5], False),
+        ("what is the boat deposit", [0.01, 0.9], True),  # the search found what says "boat"
+        ("what is the deposit for the boat", [0.5, 0.5], True),
+        ("what is the deposit for the flat", [0.5, 0.5], False),
+        ("what is the name of the owner", [0.5, 0.5], False),
     ],
 )
 def test_names_without_capitals(question, shares, suspected):
@@ -194,6 +197,7 @@ def test_a_row_is_about_what_its_first_cell_names(question, is_suspected, are_to
         ("How deep is W3?", "W3 broke.\n\nWafer: W1; Deep: 61", "61", True),
         ("What is the price of the beech board?", "Name: Pine board; Price: 7", "7", True),
         ("What is the price of the pine board?", "Name: Pine board; Price: 7", "7", False),
+        ("How many points has Vik?", "Team: Vik; Points: 4; Board points: 22", "4", False),
         ("What is the price of the long board?", "Name: Pine board, long; Price: 7", "7", False),
     ],
 )

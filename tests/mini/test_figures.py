@@ -2,7 +2,7 @@
 
 import pytest
 
-from mbc_engine.mini.kinds.figures import worked_out
+from mbc_engine.mini.kinds.figures import is_of_one_row, worked_out
 from mbc_engine.mini.kinds.passages import Passage
 
 STATEMENT = (
@@ -186,3 +186,17 @@ def test_a_year_that_the_whole_table_is_of(name: str, answer: str | None) -> Non
     passages = [Passage(text, name, at) for at, text in enumerate(("Boat: Vik; Cost: 12", "Boat: Moss; Cost: 98"))]
     reply = worked_out("Which boat had the highest cost in 2026?", passages)
     assert (reply and reply.text) == answer
+
+
+@pytest.mark.parametrize(
+    ("question", "row", "is_part"),
+    [
+        ("How many hours did they work in all?", "Name: Ann; Hours: 7", True),
+        ("How many hours did Ann work in all?", "Name: Ann; Hours: 7", False),
+        ("How many hours did they work in all?", "Name: Ann; Total hours: 7", False),
+        ("How many hours did they work?", "Name: Ann; Hours: 7", False),
+        ("How many hours did they work in all?", "They worked 7 hours in all.", False),
+    ],
+)
+def test_a_total_is_not_one_row(question: str, row: str, is_part: bool) -> None:
+    assert is_of_one_row(question, row) == is_part

@@ -4,7 +4,9 @@ import pytest
 
 from mbc_engine.mini.kinds import compose
 from mbc_engine.mini.kinds.forms import kind_of
+from mbc_engine.mini.kinds.lists import cells_alike, length_of_list
 from mbc_engine.mini.kinds.passages import Passage, search_text
+from mbc_engine.mini.kinds.quotations import asked_there
 
 
 @pytest.mark.parametrize(
@@ -75,6 +77,7 @@ MILL = "# The mill\n\nStarting the mill:\n\n1. Open the gate.\n2. Lift the sluic
          ("Saw and Lathe", 2)),
         ("Why was it closed?", "bearings", "It was closed because two bearings had rusted through, and rebuilt.",
          ("two bearings had rusted through", 0)),
+        ("Why was it closed?", "fire", "It closed because of a fire and was sold in May.", ("a fire", 0)),
         ("Why was it closed?", "rust", "Its rust was a danger.", None),
         ("Why is the mill closed?", "1820", "The mill is of 1820. It was closed because otters nested there.",
          ("otters nested there", 0)),
@@ -203,6 +206,63 @@ def test_answers_from_several_passages() -> None:
     assert search_text("Give me the gist of the quick race") == " of the quick race".strip()
     assert search_text("What was decided on the main road, briefly") == "on the main road"
     assert search_text("Who won the race?") == "Who won the race?"
+
+
+LESSONS = (
+    "Lesson: 1; Teacher: Ada; Mon: Art; Tue: Latin",
+    "Lesson: 2; Teacher: Bo; Mon: Art",
+    "Lesson: 3; Teacher: Ada; Mon: Maths",
+)
+
+
+@pytest.mark.parametrize(
+    ("question", "span", "expected"),
+    [
+        ("What does Ada teach on Monday?", "Art", "Art and Maths"),
+        ("What does Ada teach on Tuesday?", "Latin", None),
+        ("What does Bo teach on Monday?", "Art", None),
+        ("Who teaches art?", "Ada", "Ada and Bo"),
+        ("Who teaches art first?", "Ada", None),
+        ("Who teaches art in lesson 2?", "Ada", None),
+        ("Who teaches?", "Ada", None),
+    ],
+)
+def test_other_rows_with_all_that_is_asked(question: str, span: str, expected: str | None) -> None:
+    places = [(text.index(span), text.index(span) + len(span)) if span in text else None for text in LESSONS]
+    rows = [Passage(text, f"plan.csv#row {at}", at, "", None, places[at]) for at, text in enumerate(LESSONS)]
+    reply = cells_alike(question, rows, next(at for at, place in enumerate(places) if place))
+    assert (reply and reply.text) == expected
+
+
+@pytest.mark.parametrize(
+    ("question", "text", "expected"),
+    [
+        ("How many defects were there?", "Flat\n\nDefects:\n\n- a tap\n- a window", "2"),
+        ("How many steps has the cake?", "# Cake\n\nItems:\n- egg\n- salt\n\nSteps:\n1. Mix.\n2. Wait.\n3. Bake.", "3"),
+        ("How many eggs has the cake?", "# Cake\n\nItems:\n- egg\n- salt", None),
+        ("How many soups are there?", "# Leek soup\n\n- leek\n- salt", None),
+        ("How many defects were there?", f"Defects:\n- a tap\n- a window{' and so on' * 50}", None),  # or more
+    ],
+)  # fmt: skip
+def test_entries_of_a_list_are_counted(question: str, text: str, expected: str | None) -> None:
+    reply = length_of_list(question, [Passage(text)])
+    assert (reply and reply.text) == expected
+
+
+@pytest.mark.parametrize(
+    ("question", "text", "expected"),
+    [
+        ("where are the logs", "How is it? Good. Where are the logs? In X. There are two. Why? So.", ("In X. There are two.", True)),
+        ("Where are the logs?", "Q: Where are the logs?\nA: In X.\n\nMore.", ("In X.", True)),
+        ("Where are the logs?", "## Where are the logs?\n\nIn X.\n\nMore.", ("In X.", True)),
+        ("Who sings?", "[18:05] Bo: ok. who sings?\n[18:06] Cy: Ada does\n[18:07] Bo: good", ("[18:06] Cy: Ada does", False)),
+        ("Who sings?", "Who sings? Who plays? Bo.", None),
+        ("Who sings?", "I know who sings.", None),
+    ],
+)  # fmt: skip
+def test_a_question_that_is_in_the_text(question: str, text: str, expected: tuple[str, bool] | None) -> None:
+    reply = asked_there(question, [Passage(text)])
+    assert (reply and (reply.text, reply.is_certain)) == expected
 
 
 def test_the_same_of_two_documents() -> None:

@@ -8,8 +8,10 @@ from mbc_engine.mini.penalties import (
     is_of_another_thing,
     labels,
     penalties,
+    penalty,
     sections_of_others,
 )
+from mbc_engine.sources import Known
 
 
 @pytest.mark.parametrize(
@@ -112,3 +114,17 @@ def test_clauses_of_others(question, text, others):
 )
 def test_another_thing(question: str, text: str, is_another: bool) -> None:
     assert is_of_another_thing(question, text) == is_another
+
+
+@pytest.mark.parametrize(
+    ("question", "text", "is_another"),
+    [
+        ("Where do we sleep on 20 August?", "Day: 6; Date: 12 August; Place: Vik", True),
+        ("Where do we sleep on 12 August?", "Day: 6; Date: 12 August; Place: Vik", False),
+        ("Where do we sleep on 9 August?", "From 7 to 12 August we are in Vik.", False),
+        ("Where do we sleep on 9 August?", "We sleep in Vik.", False),
+    ],
+)
+def test_another_day(question: str, text: str, is_another: bool) -> None:
+    start = text.index("Vik")
+    assert bool(penalty(question, text, Known("", None), start, start + 3)) == is_another

@@ -16,8 +16,8 @@ from mbc_engine.mini.kinds.lists import name_of
 from mbc_engine.mini.kinds.passages import Item, Passage, Reply, Row, joined, table_rows
 from mbc_engine.mini.words import NEGATION, missing
 from mbc_engine.sources import content_stems
-from mbc_engine.text.dates import asks_when, months_in, period_in
-from mbc_engine.text.document import MONTH_NAMES, MONTH_WORDS, date_in_name
+from mbc_engine.text.dates import asks_when, days_in, months_in, period_in
+from mbc_engine.text.document import MONTH_NAMES, date_in_name
 from mbc_engine.text.language import canonical_question
 
 Operation = Literal["total", "average", "most", "least", "count"]
@@ -108,10 +108,6 @@ _MOST_SHOWN: Final = 10
 _MOST_COLUMNS: Final = 64
 _TIMES: Final = stems_of("year month day date week")
 _MONTHS: Final = stems_of(" ".join((*MONTH_NAMES, *(name[:3] for name in MONTH_NAMES))))
-_DAY_OF_MONTH: Final = re.compile(
-    rf"\b\d\d?(?:st|nd|rd|th)?(?: of)? (?:{MONTH_WORDS})\b|\b(?:{MONTH_WORDS}) \d\d?(?:st|nd|rd|th)?\b(?!\d)",
-    re.IGNORECASE,
-)
 YEAR: Final = re.compile(r"(?<!\d)(?:19|20)\d\d(?!\d)")
 
 
@@ -142,6 +138,15 @@ def worked_out(question: str, passages: Sequence[Passage]) -> Reply | None:
         best = (max if operation == "most" else min)(figures.values())
         return table.of_rows(question, stems, name, [at for at in figures if figures[at] == best], rows)
     return table.total(name, figures, is_mean=operation == "average")
+
+
+def is_of_one_row(question: str, text: str) -> bool:
+    """Whether a total or average is asked for, and a row of a table is of something else, as the question does not name."""
+    row = next(iter(table_rows(text)), None)
+    if row is None or operation_of(question) not in ("total", "average"):
+        return False
+    names, values = zip(*row, strict=True)
+    return not any(map(_TOTAL.search, names)) and content_stems(question).isdisjoint(stems_of(" ".join(values)))
 
 
 def _of_sign(question: str, figures: Mapping[int, Decimal]) -> Mapping[int, Decimal]:
@@ -376,7 +381,7 @@ def _is_of(question: str, day: str, years: Collection[str]) -> bool:
     """Whether an ISO date is of the time that a question names, or since then if it says so; `years` are of all dates."""
     period, months = period_in(question), months_in(question)
     is_unclear = len({*YEAR.findall(question)}) > 1 or (period is None and (len(years) > 1 or not months))
-    if is_unclear or (_DAY_OF_MONTH.search(question) and not (period and period.day)):
+    if is_unclear or (days_in(question) and not (period and period.day)):
         return False
     if re.search(r"\bsince\b", question, re.IGNORECASE):
         first = period.span[0].isoformat() if period else f"{day[:5]}{min(months):02}"

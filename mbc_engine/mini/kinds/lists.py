@@ -24,6 +24,8 @@ _ITEM: Final = re.compile(
     r"[ \t]+(?P<text>\S.*)$",
     re.IGNORECASE,
 )
+_HOW_MANY: Final = re.compile(r"\W*how many (?P<what>\w+)", re.IGNORECASE)
+_SURELY_WHOLE: Final = 500  # characters: no chunk ends earlier but with its document
 _TICKED: Final = re.compile(r"\b(?:done|finished|completed?|ticked|checked)\b")
 _UNTICKED: Final = re.compile(r"\b(?:still|needs?|open|left|remaining|to ?do|undone|unfinished|pending|outstanding)\b")
 
@@ -105,6 +107,20 @@ def whole_list(kind: Kind, question: str, passages: Sequence[Passage], best: int
     first_line = text.partition("\n")[0]
     is_certain = len(items) > 2 and not missing(wanted, f"{passages[best].context} {first_line} {sentence}")
     return Reply(on_one_line(text[start:end]), items, is_certain)
+
+
+def length_of_list(question: str, passages: Sequence[Passage]) -> Reply | None:
+    """How many entries the list has of which the line above says what a question counts, unless it may be cut."""
+    asked = _HOW_MANY.match(question)
+    listed = whole_list("keywords", question[asked.start("what") :], passages, None) if asked else None
+    if asked is None or listed is None or len(listed.items) < 2:
+        return None
+    first, *_, last = listed.items
+    text = passages[first.passage].text
+    above = text[: text.find(first.sentence)].rstrip("-*\u2022 \t\n").rpartition("\n\n")[2]
+    is_cut = len(text) > _SURELY_WHOLE and text.rstrip().endswith(last.sentence)
+    is_counted = re.search(rf"\b{asked['what']}\b", above, re.IGNORECASE) is not None
+    return Reply(str(len(listed.items)), listed.items, is_certain=True) if is_counted and not is_cut else None
 
 
 def _is_numbered(entries: Sequence[_Entry]) -> bool:
@@ -246,6 +262,33 @@ def _rows_with_value(stems: set[str], rows: Sequence[tuple[int, Row]]) -> Reply 
             items.setdefault(name_of(row), Item.of_row(name_of(row), at, row))
     is_best = any(item.passage == 0 for item in items.values())
     return Reply(joined([*items]), tuple(items.values()), is_certain=True) if is_best else None
+
+
+_SELECTING: Final = re.compile(
+    rf"\b(?:{ANY_ORDINAL}|next|latest|\w{{3,}}est|most|least|before|after|than)\b", re.IGNORECASE
+)
+
+
+def cells_alike(question: str, passages: Sequence[Passage], best: int) -> Reply | None:
+    """The cell with the reader's span, and those of its column in other rows of its table that have all that is asked.
+
+    As all that Ada teaches, if "Teacher: Ada" is in several rows: what a row has of the question has to be whole cells.
+    """
+    span, stems = passages[best].span, content_stems(question)
+    rows = [(at, row) for at, passage in enumerate(passages) for row in table_rows(passage.text)]
+    if span is None or _SELECTING.search(question):
+        return None
+    found = on_one_line(passages[best].text[slice(*span)])
+    column = next((name for at, row in rows if at == best for name, value in row if found in value), None)
+    values = stems_of(" ".join(value for _, row in rows for _, value in row))
+    items: dict[str, Item] = {}
+    for at, row in sorted(rows, key=lambda row: passages[row[0]].place):
+        cells, is_same = dict(row), passages[at].name.partition("#")[0] == passages[best].name.partition("#")[0]
+        whole = [said for name, value in row if name != column and (said := stems_of(value)) and said <= stems]
+        if is_same and column in cells and whole and set().union(*whole) >= stems & values:
+            items.setdefault(cells[column], Item.of_row(cells[column], at, row))
+    is_found = any(found in text for text in items)
+    return Reply(joined([*items]), tuple(items.values())) if is_found and len(items) > 1 else None
 
 
 def name_of(row: Row) -> str:
