@@ -93,7 +93,7 @@ def features(
     is_plain = _CAPITALISED.search(question) is None
     names = asked & _names_in(question, passages if is_plain else [passage])
     names |= _owners(with_owners) if is_plain else set()
-    labels = _labels(passages) if table_rows(sentence) else set()
+    labels = _labels(passages) if table_rows(sentence) else _labels_of_others(passage, answer.start)
     names |= asked & labels
     numbers = stems_of(" ".join(_NUMBER.findall(question)))
     absent = {
@@ -125,7 +125,7 @@ def features(
     }
     if "how old" in question.lower() and _YEAR.fullmatch(quoted):
         suspects["opposite"] = {"old"}
-    rest = asked - _VAGUE - set().union(*suspects.values())
+    rest = asked - _VAGUE - set().union(*suspects.values(), *map(stems_of, _HOW.findall(question)))
     closeness = (len(rest - absent) / len(rest)) ** 2 if rest else 0.25
     surprise = max(0.0 if is_found else 1.0, margin)
     signs = {name: surprise * closeness * bool(stems) for name, stems in suspects.items()}
@@ -142,6 +142,7 @@ _NUMBER: Final = re.compile(r"[^\W\d_]+\d\w*|\d+[a-h]\b|\d[\d.,:]*\d|\d", re.IGN
 _LOWER: Final = re.compile(r"\b[a-z][\w-]*")
 _OWNER: Final = re.compile(r"\b(\w+)['\u2019]s? \w")
 _WORD: Final = re.compile(r"[^\W\d_]{2}")
+_HOW: Final = re.compile(r"\bhow (\w+)", re.IGNORECASE)  # many, much, long
 _PAIR: Final = re.compile(r"(?<!\w)(?!(?:many|more|most|much) )(?=([^\W\d_]{3,}) ([^\W\d_]{3,}))", re.IGNORECASE)
 _CODE: Final = re.compile(r"[^\W\d_]{1,3}\d+|\d+[^\W\d_]")  # W3, 7b
 _PRONOUN: Final = re.compile(r"(?:she|he|her|his|it|its)\b", re.IGNORECASE)
@@ -152,8 +153,16 @@ _ATTRIBUTE: Final = re.compile(
     r"(?<!what )(?<!which )(?<!many )(?<![\w-])([\w-]++) of \w|\w['\u2019]s? ([\w-]+)|(?:^|\b(?:the|an?|my|our) )([\w-]++) for \w",
     re.IGNORECASE,
 )
-# What something is of or for: the warranty of the dryer.
-_OBJECT: Final = re.compile(r"\b([\w-]+) (?:of|for) (?:(?:the|an?|my|our|his|her|their) )?([\w-]+)", re.IGNORECASE)
+_ENTRY: Final = re.compile(r"^[ \t*\u2022-]*(?P<label>[^:\n]{2,40}): \S.*$", re.MULTILINE)
+# Somebody, and what they do.
+_DOES: Final = re.compile(
+    r"(?P<who>\b(?!(?:She|He|It|They|We|You|I|This|That|There)\b)[A-Z][\w-]*(?: [A-Z][\w-]*)*) (?:(?:will|has|had|have|was|is|are|were|be|been|also|then|first|never|not) )*"
+    r"(?P<does>[a-z]\w{2,})"
+)
+# What something is of, for or about: the warranty of the dryer.
+_OBJECT: Final = re.compile(
+    r"\b([\w-]+) (?:of|for|on|about|against) (?:(?:the|an?|my|our|his|her|their) )?([\w-]{3,})", re.IGNORECASE
+)
 _VAGUE: Final = stems_of(
     "name number type kind sort part member one some all percent percentage amount group ahead front out because instead top "
     "nationality profession occupation job title age date year day place location colour color purpose result cause reason "
@@ -173,6 +182,15 @@ def _names_in(question: str, passages: Sequence[str]) -> set[str]:
 def _owners(question: str) -> set[str]:
     """The stems of those whose something a question without capital letters asks for: gavin's phone number."""
     return content_stems(" ".join(_OWNER.findall(question)))
+
+
+def _labels_of_others(passage: str, start: int) -> set[str]:
+    """The stems of what begins the other lines, if the answer's begins so too: "Music: Ann", but no speech."""
+    lines = [(match["label"], match.span()) for match in _ENTRY.finditer(passage)]
+    own = [label for label, (first, last) in lines if first <= start < last]
+    if not own or len({label for label, _ in lines}) < len(lines):
+        return set()
+    return stems_of(" ".join(label for label, _ in lines if label not in own))
 
 
 def _shape(code: str) -> str:
@@ -214,6 +232,14 @@ def _misplaced(
         return elsewhere
     if not content_stems(" ".join(_NAME.findall(f". {sentence}"))) - asked:
         return elsewhere if _PRONOUN.match(sentence) and _is_after_others(passage[:start], names) else set()
+    does = {
+        stem
+        for match in _DOES.finditer(question)
+        if stems_of(match["who"]) & elsewhere
+        for stem in content_stems(match["does"])
+    }
+    if any(does & stems_of(match["does"]) for match in _DOES.finditer(sentence)):
+        return elsewhere  # when Bo retires, of a sentence that says when Ann does
     phrases = (stems_of(name) & asked for name in _NAMES.findall(passage if question.islower() else question))
     shortened = {stem for name in phrases if name & stems_of(sentence) for stem in name}
     begun, *further = (stems_of(passage[first:last]) for first, last in split_sentences(passage))

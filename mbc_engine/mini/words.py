@@ -59,6 +59,7 @@ EXCLUSIVE: Final = [
         "began ended",
         "men women boys girls",
         "left right",
+        "gold silver bronze",
         "inside outside",
         "within outside",
         "adult child",

@@ -164,6 +164,7 @@ WITH_TOTAL = ("Item: rope; Cost: 4", "Item: lamp; Cost: 5", "Item: Total; Cost: 
         ),
         (LEAGUE, "Which team has the most points?", "Vik", [0]),  # not board points
         (LEAGUE, "Who has the fewest board points?", "Moss", [1]),  # a rank is no name
+        (LEAGUE, "How many teams are there?", "2", [0, 1]),
         (LEAGUE, "Who has been on the board longest?", None, []),
         (WITH_TOTAL, "What is the total cost?", None, []),  # it is written there
         (WITH_TOTAL, "What is the average cost?", "4.5", [0, 1]),

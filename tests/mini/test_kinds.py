@@ -87,6 +87,8 @@ MILL = "# The mill\n\nStarting the mill:\n\n1. Open the gate.\n2. Lift the sluic
         ("How do I make soup?", "50", "# Soup\n\nTakes 50 minutes.\n\n## Soup, with\n- leek\n- salt\n\n## Making soup\n1. Mix.\n2. Boil.",
          ("1. Mix. 2. Boil.", 2)),
         ("What rivers are in Peru?", "", "river: Osk; land: Peru\nriver: Vell; land: Chile\nriver: Ruun; land: Peru", ("Osk and Ruun", 2)),
+        ("Which books were published by Harrow & Kent?", "", "book: Ode; publisher: Harrow & Kent\nbook: Ash; publisher: Moss\nbook: Elm; publisher: Harrow & Kent",
+         ("Ode and Elm", 2)),
         ("What rivers are in Cuba?", "", "river: Osk; land: Peru\nriver: Vell; land: Chile", None),
     ],
 )  # fmt: skip

@@ -226,6 +226,10 @@ class _Table:
             return {number for number, value in self.figures[name].values.items() if value}
         return None
 
+    def _is_rank(self, name: str) -> bool:
+        cells = self.cells[name]
+        return name == next(iter(self.cells)) and [*cells.values()] == [str(at + 1) for at in range(len(cells))]
+
     @property
     def has_one_row_a_day(self) -> bool:
         days = [*next(iter(self.dates.values()), {}).values()]
@@ -323,7 +327,7 @@ class _Table:
 
     def count(self, question: str, counted: set[str], rows: Sequence[int]) -> Reply | None:
         """How many rows a question is about, if a row is one of what it asks for."""
-        first, *others = self.cells
+        first, *others = [name for name in self.cells if not self._is_rank(name)] or self.cells
         done = {*chain(*(self.stems[name] for name in self.done))}
         counted = counted - done
         is_named = not missing(counted, first)

@@ -218,7 +218,8 @@ def table_column(question: str, passages: Sequence[Passage], best: int | None) -
     if not rows or _EXCEPTION.search(question):
         return None
     stems = content_stems(question)
-    headers = stems_of(" ".join(column for _, row in rows for column, _ in row))
+    columns_said = " ".join(column for _, row in rows for column, _ in row)
+    headers = stems_of(columns_said)
     asked = {stem for stem in stems if stem in headers} or {
         stem for stem in stems if any(stem in stems_of(passages[at].context) for at, _ in rows)
     }
@@ -239,7 +240,7 @@ def table_column(question: str, passages: Sequence[Passage], best: int | None) -
         value = next(asked_cells, name_of(row))
         if not bound & stems_of(value):
             items.setdefault(value, Item.of_row(value, at, row))
-    is_certain = stems <= asked | bound | headers | GENERIC
+    is_certain = not missing(stems - asked - bound - GENERIC, columns_said)
     if (
         not items
         or not (bound or len(items) > 1)
