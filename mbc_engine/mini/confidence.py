@@ -22,6 +22,7 @@ from mbc_engine.mini.span_reader import Span
 from mbc_engine.mini.words import EXCLUSIVE, POSSESSIVE, RELATIVES
 from mbc_engine.sources import content_stems, sentence_around
 from mbc_engine.text import split_sentences
+from mbc_engine.text.language import AUXILIARIES
 
 # The weight of a passage's log share relative to its spans' margins; chosen on held-out questions.
 PRIOR_WEIGHT: Final = 0.35
@@ -110,9 +111,8 @@ def features(
         stem for match in _ATTRIBUTE.finditer(with_owners) for stem in stems_of(match[1] or match[2] or match[3])
     }
     elsewhere = (absent - lacking) & names
-    objects = {
-        stem for match in _OBJECT.finditer(question) if not stems_of(match[1]) & _VAGUE for stem in stems_of(match[2])
-    }
+    found = [match[2] for match in _OBJECT.finditer(question) if not stems_of(match[1]) & _VAGUE]
+    objects = stems_of(" ".join([*found, *_DONE_TO.findall(question)]))
     said = sentence.replace(quoted, "", 1)
     shapes = {_shape(stem) for stem in there if _CODE.fullmatch(stem)}
     misplaced = _misplaced(question, passage, answer.start, said, elsewhere, names) | elsewhere & labels
@@ -158,6 +158,9 @@ _ENTRY: Final = re.compile(r"^[ \t*\u2022-]*(?P<label>[^:\n]{2,40}): \S.*$", re.
 _DOES: Final = re.compile(
     r"(?P<who>\b(?!(?:She|He|It|They|We|You|I|This|That|There)\b)[A-Z][\w-]*(?: [A-Z][\w-]*)*) (?:(?:will|has|had|have|was|is|are|were|be|been|also|then|first|never|not) )*"
     r"(?P<does>[a-z]\w{2,})"
+)
+_DONE_TO: Final = re.compile(
+    rf"^who (?!(?:{'|'.join(AUXILIARIES)}|else) )\w+ (?:(?:the|an?|my|our|his|her|their) )?([\w-]{{3,}})", re.IGNORECASE
 )
 # What something is of, for or about: the warranty of the dryer.
 _OBJECT: Final = re.compile(

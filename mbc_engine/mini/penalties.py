@@ -68,6 +68,8 @@ def penalties(question: str, text: str) -> Iterator[Penalty]:
         yield Penalty("first", edge, edge + 1, _DENIED)
     for edge in ends:
         yield Penalty("last", edge - 1, edge, _DENIED)
+    for difference in [] if _COMPARED.search(question) else _DIFFERENCE.finditer(text):
+        yield Penalty("first", *difference.span(), _DENIED)
     for start, end in labels(question, text):
         yield Penalty("last", start, end, _LABEL)
 
@@ -130,7 +132,9 @@ _OF_TIME: Final = stems_of(
 )
 
 
-_DENIAL: Final = re.compile(rf"{NEGATION.pattern}|\b(?:longer|formerly|instead)\b", re.IGNORECASE)
+_DENIAL: Final = re.compile(
+    rf"{NEGATION.pattern}|\b(?:longer|formerly|instead|before|previously|originally)\b", re.IGNORECASE
+)
 _AFTER_DENIAL: Final = re.compile(
     r"\b(?:no longer|not|never|instead of|rather than) (?:(?:in|at|on|by|for|to|with|the|an?) ){0,2}(?=\w)",
     re.IGNORECASE,
@@ -151,6 +155,16 @@ def denied_edges(question: str, text: str) -> tuple[list[int], list[int]]:
         return [], []
     begins = [match.end() for match in _AFTER_DENIAL.finditer(text)]
     return begins, [match.start() for match in _BEFORE_DENIAL.finditer(text)]
+
+
+# How much more something is, as 57 in "57 more than last year".
+_DIFFERENCE: Final = re.compile(
+    r"\d[\d.,]*(?: [^\W\d]+)? (?:more|fewer|less|higher|lower|longer|shorter) than\b", re.IGNORECASE
+)
+_COMPARED: Final = re.compile(
+    r"\b(?:more|fewer|less|higher|lower|longer|shorter|than|differ|r[io]se|grow|grew|f[ae]ll|drop|increase|change)",
+    re.IGNORECASE,
+)
 
 
 # A heading of Markdown; or a short line after a blank one, unless the next begins with a small letter.

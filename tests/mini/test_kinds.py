@@ -224,6 +224,7 @@ LESSONS = (
         ("What does Ada teach on Tuesday?", "Latin", None),
         ("What does Bo teach on Monday?", "Art", None),
         ("Who teaches art?", "Ada", "Ada and Bo"),
+        ("Which lesson is taught by Ada?", "1", "1 and 3"),
         ("Who teaches art first?", "Ada", None),
         ("Who teaches art in lesson 2?", "Ada", None),
         ("Who teaches?", "Ada", None),

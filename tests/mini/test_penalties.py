@@ -44,9 +44,16 @@ def test_labels(question, text, found):
     assert [text[start:end] for start, end in labels(question, text)] == found
 
 
-def test_what_is_struck_out():
-    text = "~~5 €~~ 4 €"
-    assert [text[at.start : at.end] for at in penalties("What does it cost?", text)] == ["~~5 €~~"]
+@pytest.mark.parametrize(
+    ("question", "text", "found"),
+    [
+        ("What does it cost?", "~~5 €~~ 4 €", ["~~5 €~~"]),
+        ("How many came last year?", "400 came, 57 more than last year.", ["57 more than"]),
+        ("How many more came this year?", "400 came, 57 more than last year.", []),
+    ],
+)
+def test_what_is_struck_out_or_only_a_difference(question, text, found):
+    assert [text[at.start : at.end] for at in penalties(question, text)] == found
 
 
 PRINTERS = (

@@ -275,7 +275,7 @@ def cells_alike(question: str, passages: Sequence[Passage], best: int) -> Reply 
 
     As all that Ada teaches, if "Teacher: Ada" is in several rows: what a row has of the question has to be whole cells.
     """
-    span, stems = passages[best].span, content_stems(question)
+    span, stems, asked = passages[best].span, content_stems(question), stems_of(question)
     rows = [(at, row) for at, passage in enumerate(passages) for row in table_rows(passage.text)]
     if span is None or _SELECTING.search(question):
         return None
@@ -285,7 +285,7 @@ def cells_alike(question: str, passages: Sequence[Passage], best: int) -> Reply 
     items: dict[str, Item] = {}
     for at, row in sorted(rows, key=lambda row: passages[row[0]].place):
         cells, is_same = dict(row), passages[at].name.partition("#")[0] == passages[best].name.partition("#")[0]
-        whole = [said for name, value in row if name != column and (said := stems_of(value)) and said <= stems]
+        whole = [said for name, value in row if name != column and (said := stems_of(value)) and said <= asked]
         if is_same and column in cells and whole and set().union(*whole) >= stems & values:
             items.setdefault(cells[column], Item.of_row(cells[column], at, row))
     is_found = any(found in text for text in items)
