@@ -113,6 +113,7 @@ WITH_TOTAL = ("Item: rope; Cost: 4", "Item: lamp; Cost: 5", "Item: Total; Cost: 
         (MEMBERS, "How many unpaid members?", "2", [1, 2]),
         (MEMBERS, "How many members play chess?", None, []),
         (MEMBERS, "How many towns are there?", None, []),
+        (SALES, "How many days are there?", "3", [0, 1, 2]),
         (PRICES, "How many hours are a flyer and an icon?", None, []),  # no row has both
         (PRICES, "How many hours are there in all?", "37", [0, 1, 2, 3]),
         # What is not understood is left to the reader.

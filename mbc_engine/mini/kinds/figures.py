@@ -226,9 +226,10 @@ class _Table:
             return {number for number, value in self.figures[name].values.items() if value}
         return None
 
-    def _is_rank(self, name: str) -> bool:
-        cells = self.cells[name]
-        return name == next(iter(self.cells)) and [*cells.values()] == [str(at + 1) for at in range(len(cells))]
+    def _names_rows(self, name: str) -> bool:
+        """Whether a column has other words for each row, and no numbers."""
+        cells = {*self.cells[name].values()}
+        return len(cells) == len(self.rows) and not re.search(r"\d", " ".join(cells))
 
     @property
     def has_one_row_a_day(self) -> bool:
@@ -327,7 +328,10 @@ class _Table:
 
     def count(self, question: str, counted: set[str], rows: Sequence[int]) -> Reply | None:
         """How many rows a question is about, if a row is one of what it asks for."""
-        first, *others = [name for name in self.cells if not self._is_rank(name)] or self.cells
+        # A row is of what its first column says, or of the column that is counted if each row has other words there.
+        named = [name for name in self.cells if self.stems[name] == counted and self._names_rows(name)]
+        first = next(iter([*named, *self.cells]))
+        others = [name for name in self.cells if name != first]
         done = {*chain(*(self.stems[name] for name in self.done))}
         counted = counted - done
         is_named = not missing(counted, first)
