@@ -167,6 +167,12 @@ WITH_TOTAL = ("Item: rope; Cost: 4", "Item: lamp; Cost: 5", "Item: Total; Cost: 
         (LEAGUE, "Who has the fewest board points?", "Moss", [1]),  # a rank is no name
         (LEAGUE, "How many teams are there?", "2", [0, 1]),
         (LEAGUE, "Who has been on the board longest?", None, []),
+        (
+            ("Item: sill; Amount: 2; Price: 310 euros", "Item: floor; Amount: 8; Price: 960 euros"),
+            "What is the most expensive item?",
+            "floor",
+            [1],
+        ),
         (WITH_TOTAL, "What is the total cost?", None, []),  # it is written there
         (WITH_TOTAL, "What is the average cost?", "4.5", [0, 1]),
         (("Item: rope; Size: 30 %", "Item: lamp; Size: 5 cm"), "Which item has the largest size?", None, []),

@@ -151,6 +151,8 @@ def test_lists_steps_and_causes(question: str, span: str, text: str, expected: t
         ("Compare the water of C3 and C4 plants", "Light; C3: 2; C4: 1\nWater; C3: 400; C4: 250", "Water; C3: 400; C4: 250"),
         ("What happened at the mill?", "The mill burned down on Sunday. Nobody was hurt. The mill had stood for a century.",
          "The mill burned down on Sunday. The mill had stood for a century."),
+        ("What was decided at the mill?", "Mill\n\n- Ada: the wheel is done\n- Bo: ill\n\nDecisions:\n- Gate 5 stays shut\n- We paint",
+         "Gate 5 stays shut and We paint"),
         ("What happened on 17 January 2023?", "Sample F17 of January 2023 had -17.8 degrees.", None),
         ("Are we open?", "If you smell gas, open windows at once and leave.", "If you smell gas, open windows at once and leave."),
         ("Are dogs allowed on Mondays?", "Mondays: dogs", "Mondays: dogs"),

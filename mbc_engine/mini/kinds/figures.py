@@ -49,6 +49,7 @@ _OF_INCOME: Final = re.compile(
     r"\b(?:earn(?:ed)?|t(?:ake|ook|akings)|income|sales|revenue|turnover|received?|best|worst)\b", re.IGNORECASE
 )
 _MONEY: Final = stems_of("amount price cost sum paid fee value eur euro usd gbp chf dollar pound betrag preis kosten")
+_PRICES: Final = stems_of("price cost")
 _INCOME: Final = stems_of("in credit income takings sales revenue turnover received total")
 # Words that ask for a column without its name, and words in such names; tried in this order. Those of a size are of no
 # other column, unless its whole name is said.
@@ -65,7 +66,11 @@ _OF_SIZE: Final = tuple(
 _IMPLIED: Final = (
     (_OF_EXPENSES, stems_of("out debit expense expenses spent")),
     (_OF_INCOME, _INCOME),
-    (re.compile(r"\b(?:cheapest|(?:most|least) expensive|dearest|money|prices?)\b", re.IGNORECASE), _MONEY),
+    (
+        _OF_PRICE := re.compile(r"\b(?:cheapest|(?:most|least) expensive|dearest|money|prices?)\b", re.IGNORECASE),
+        _PRICES,
+    ),
+    (_OF_PRICE, _MONEY),
     (_OF_EXPENSES, _MONEY),
     (_OF_INCOME, stems_of("amount sum value eur euro usd gbp chf dollar pound betrag")),
     *_OF_SIZE,
@@ -88,7 +93,7 @@ _LEVEL: Final = re.compile(
     r"\b(?:balance|saldo|remaining|left|rate|each|per|average|mean|unit|stand)\b|%", re.IGNORECASE
 )
 _QUANTITIES: Final = stems_of("quantity qty amount count sold pieces units stock sum total price")
-_PRICES, _PIECES = stems_of("price cost"), stems_of("quantity qty pieces units")
+_PIECES: Final = stems_of("quantity qty pieces units")
 _KINDS: Final = re.compile(r"currency|type|kind|direction|in/out|unit", re.IGNORECASE)  # of figures, in a column
 _INCOMING: Final = re.compile(r"\b(?:income|salary|refunds?|credit|deposit|received)\b", re.IGNORECASE)
 # A number with what stands before and after it.

@@ -37,7 +37,7 @@ class _Entry(NamedTuple):
     end: int
 
 
-def _lists(text: str) -> list[list[_Entry]]:
+def lists_in(text: str) -> list[list[_Entry]]:
     """The lists of a passage, an item a line or more."""
     lists: list[list[_Entry]] = []
     is_open, start = False, 0
@@ -72,7 +72,7 @@ def whole_list(kind: Kind, question: str, passages: Sequence[Passage], best: int
         (at, each)
         for at in order
         if not any(keys[key] > 1 for key in records[at])
-        for each in _lists(passages[at].text)
+        for each in lists_in(passages[at].text)
     ]
     for at, entries in sorted(lists, key=lambda placed: kind == "steps" and not _is_numbered(placed[1])):
         passage, first, last = passages[at], entries[0].start, entries[-1].end

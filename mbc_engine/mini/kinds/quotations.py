@@ -6,6 +6,7 @@ from itertools import accumulate, islice, takewhile
 from typing import Final
 
 from mbc_engine.bank.words import stems_of
+from mbc_engine.mini.kinds.lists import lists_in
 from mbc_engine.mini.kinds.passages import (
     GENERIC,
     Item,
@@ -79,6 +80,8 @@ def summary(question: str, passages: Sequence[Passage]) -> Reply | None:
     about = [at for at, lacks in lacking.items() if len(lacks) == fewest and not names & lacks]
     if fewest:  # of one document, as others may be about other things
         about = [at for at in about if passages[at].name == passages[about[0]].name]
+    if _DECIDED.match(question) and (decisions := [item for at in about for item in _decisions(passages[at], at)]):
+        return Reply(joined([item.text for item in decisions]), tuple(decisions), is_certain=True)
     scored = []
     for sentence in sentences_of(passages):
         if sentence.passage not in about:
@@ -99,6 +102,14 @@ def summary(question: str, passages: Sequence[Passage]) -> Reply | None:
 
 
 _MONTHS: Final = stems_of(" ".join(MONTH_NAMES))
+_DECIDED: Final = re.compile(r"what (?:was|were|has been) (?:decided|agreed)\b", re.IGNORECASE)
+_DECISIONS: Final = re.compile(r"\b(?:decisions?|decided|agreed|resolutions?|resolved)\b.*\Z", re.IGNORECASE)
+
+
+def _decisions(passage: Passage, at: int) -> list[Item]:
+    """The entries of the lists under "Decisions" in a passage of this index."""
+    lists = [each for each in lists_in(passage.text) if _DECISIONS.search(passage.text[: each[0].start].rstrip())]
+    return [Item(entry.text, at, entry.text) for each in lists for entry in each]
 
 
 def mentions(question: str, passages: Sequence[Passage]) -> Reply | None:
