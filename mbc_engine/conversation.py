@@ -77,6 +77,7 @@ _OF_KIND: Final = re.compile(r"the (?P<kind>(?!other\b)\w+) ones?", re.IGNORECAS
 _NEXT_DAY: Final = re.compile(
     r"(?:on )?the (?:(?P<after>day after|(?:next|following) day)|day before|previous day)", re.IGNORECASE
 )
+_OWNED: Final = re.compile(r"of (?:the|an?|my|our) \S", re.IGNORECASE)
 _DAY: Final = re.compile(r"\d+(?!.*\d)")
 _JOINED: Final = re.compile(r"(?:(?:and|but|or|so|ok|okay)\b,? *)+", re.IGNORECASE)
 _ABOUT: Final = re.compile(r"(?:what|how) about +", re.IGNORECASE)
@@ -281,12 +282,10 @@ class _PreviousTurn:
             counted = ["the", *self.words[2 : self._start], "that", *self.rest[self.has_auxiliary :]]
             others = [" ".join(counted)] if is_counted else []
             spans = [span for span in self.phrases if _is_plural(_phrase(self.words, span)) == is_plural] + self.phrases
-            owning = [
-                span
-                for span in spans
-                if re.match(r"of (?:the|an?|my|our) \S", " ".join(self.words[span[1] :]), re.IGNORECASE)
-            ]
-            spans = [span for span in spans if span not in owning] + owning  # the tower, of the height of the tower
+            # The tower, of the height of the tower; but the meeting, of when the meeting of the board is.
+            is_figure = not self.asks.endswith(("when", "where", "why"))
+            owning = [span for span in spans if is_figure and _OWNED.match(" ".join(self.words[span[1] :]))]
+            spans = [span for span in spans if span not in owning] + owning
             others += [self._named(span) for span in spans]
         return next(iter([*(answered if is_answer else []), *others]), "")
 

@@ -117,6 +117,8 @@ def test_standalone_questions_are_left_alone(question):
         ("And the sauna?", "Is the pool open on Monday?", "Yes", "Is the sauna open on Monday?"),
         ("And the deposit?", "When is the rent due?", "1", "When is the deposit due?"),
         ("And the right one?", "How good is the left eye?", "0.8", "How good is the right eye?"),
+        ("When was it built?", "What is the height of the tower?", "30 m", "When was the tower built?"),
+        ("Where is it?", "When is the meeting of the board?", "May", "Where is the meeting?"),
         ("And his wife?", "When was Jakob Holm born?", "1868", "When was Jakob Holm's wife born?"),
         ("And his wife?", "Who is the chair?", "Jakob Holm", "Jakob Holm's wife?"),
         ("Who lived there then?", "Where did Ada live?", "Bergen", "Who lived in Bergen then?"),
