@@ -45,18 +45,22 @@ _RELATIVES: Final = word_set(
 )
 # Common verbs; others are recognised only by their -ed.
 _VERBS: Final = word_set(
-    "ask attend become begin believe belong born bring build buy call change choose come create die direct drive earn end "
+    "agreed ask attend become begin believe belong born bring build buy call change choose come create die direct drive earn end "
     "find found get give go happen held join kill know last lead learn leave like live look lose lost make mean meet move "
     "need open own pay play produce publish receive run save say see sell send serve show start stay stop take talk teach "
     "tell think try use visit want wear win work write began bought came got led left made met paid ran said sold told took "
     "went won wrote broken built chosen done given known seen taken written"
 )
+_FIGURES: Final = word_set(
+    "address age colour cost date depth fee height length name number phone place price rent size time weight width"
+)
+_PAST: Final = re.compile(r"\w{2,}(?<!e)ed")  # not bed, nor seed
 _PREDICATES: Final = word_set("available due empty free full late necessary open possible ready valid")  # is it open
 _PERSON: Final = re.compile(r"(?:who|whom)\b|(?:which|what) .*(?:man|or|er|ist|ian)$")
 _NAMED: Final = re.compile(r"\b(?:name of|called|named)\b", re.IGNORECASE)
 _TIME: Final = re.compile(
     r"\b(?:(?:in|since|by|during|before|after) )?(?:(?:1\d|20)\d\d|(?:this|last|next) (?:year|month|week|season)|"
-    r"today|now|yesterday)\b",
+    r"to(?:day|morrow|night)|now|yesterday)\b",
     re.IGNORECASE,
 )
 # When was it at its lowest, and how low was it?
@@ -300,8 +304,13 @@ def _phrase(words: Sequence[str], span: Span) -> str:
     return re.sub(r"['\u2019]s?$", "", " ".join(words[slice(*span)]).strip(',;:?!."()'))
 
 
+def _is_short(word: str) -> bool:
+    """Whether a word has a verb in it, as "who's"; not whether it is of somebody, as "Ada's"."""
+    return "'s" in word.replace("\u2019", "'") and _normalised(word) in _FUNCTION
+
+
 def _is_verb(word: str) -> bool:
-    return word[:1].islower() and (_normalised(word) in _VERBS or _normalised(word).endswith("ed"))
+    return word[:1].islower() and (_normalised(word) in _VERBS or _PAST.fullmatch(_normalised(word)) is not None)
 
 
 def _is_plural(phrase: str) -> bool:
@@ -399,7 +408,7 @@ def _is_fragment(words: Sequence[str], *, is_joined: bool) -> bool:
         return True
     of_month = _IN_MAY.search(" ".join(bare))
     auxiliaries = _AUXILIARIES - {"may"} if of_month else _AUXILIARIES
-    if any(plain in auxiliaries or _is_verb(word) or "'s" in word for plain, word in zip(bare, words, strict=True)):
+    if any(plain in auxiliaries or _is_verb(word) or _is_short(word) for plain, word in zip(bare, words, strict=True)):
         return False
     asking = [index for index in range(min(2, len(bare))) if bare[index] in QUESTION_WORDS]
     if not asking:
@@ -439,14 +448,17 @@ def _resolved(words: Sequence[str], references: Sequence[int], previous: _Previo
 
 
 def _with_content(words: Sequence[str], previous: _PreviousTurn, answer: str = "") -> str:
-    return ", ".join(filter(None, [" ".join(words), previous.content, answer]))
+    said = " ".join(words)
+    content = _ORDINAL.sub("", previous.content) if _ORDINAL.search(said) else previous.content
+    return ", ".join(filter(None, [said, " ".join(content.split()), answer]))
 
 
 def _completed(words: Sequence[str], previous: _PreviousTurn) -> str:
     bare = list(map(_normalised, words))
     if any(word in QUESTION_WORDS for word in bare[:2]):
         opening = [word for word, plain in zip(words, bare, strict=True) if plain not in ("exactly", "precisely")]
-        answer = previous.answer if previous.asks.startswith(("what", "which", "who")) else ""
+        is_same = previous.asks in bare[:2]  # who else; what else
+        answer = previous.answer if previous.asks.startswith(("what", "which", "who")) and not is_same else ""
         rest = [*previous.rest, answer] if previous.has_auxiliary else [answer, *previous.rest]
         return " ".join(filter(None, [*opening, *rest]))
     fragment, question = " ".join(words), " ".join(previous.words)
@@ -477,25 +489,35 @@ def _exchanged(fragment: str, question: str) -> str | None:
 
 def _substituted(words: Sequence[str], previous: _PreviousTurn) -> str:
     """The previous question with its names, or the owner of something, replaced by those of a fragment."""
-    owner = re.search(r"[\w-]+(?:['\u2019]s|s['\u2019]) +", " ".join(previous.words))
+    before, after = " ".join(previous.words), " ".join(words)
+    owner = re.search(r"[\w-]+(?:['\u2019]s|s['\u2019]) +", before)
+    if owner and (own := re.fullmatch(r"(?:(?:the|my|our) )?([\w-]+(?:['\u2019]s|s['\u2019]))", after, re.IGNORECASE)):
+        return before.replace(owner[0].strip(), own[1], 1)
+    for start, end in previous.phrases if words[0].lower() in ("with", "without") else []:
+        first = start - (_normalised(previous.words[start - 1]) in _DETERMINERS) - 1
+        if _normalised(previous.words[first]) in ("with", "without"):
+            return " ".join([*previous.words[:first], *words, *previous.words[end:]])
     if words[0].lower() == "of" and owner:
-        return " ".join([*" ".join(previous.words).replace(owner[0], "", 1).split(), *words])
+        return " ".join([*before.replace(owner[0], "", 1).split(), *words])
     lead = int(_normalised(words[0]) in _PREPOSITIONS)
     new, old = _names(words, is_start=False), previous.names
     if not new or len(new) != len(old):
         bare = ["", "", *map(_normalised, previous.words)]
         # What stands before each: a preposition or such, and then perhaps a determiner.
-        before = {span: (*bare[span[0] : span[0] + 2],) for span in (*old, *previous.phrases) if span[0]}
+        lead_in = {span: (*bare[span[0] : span[0] + 2],) for span in (*old, *previous.phrases) if span[0]}
         has_determiner = _normalised("".join(words[lead : lead + 1])) in _DETERMINERS
         fitting = [
             span
-            for span, said in before.items()
+            for span, said in lead_in.items()
             if lead and _normalised(words[0]) in (said[1], *said[: said[1] in _DETERMINERS])
         ]
         alike = [span for span in previous.phrases if set(words) & set(previous.words[slice(*span)])]
-        similar = [span for span, said in before.items() if (said[1] in _DETERMINERS) == has_determiner]
+        similar = [span for span, said in lead_in.items() if (said[1] in _DETERMINERS) == has_determiner]
         # Of the price of the soup, "the salad" is no price.
-        owners = [span for span in similar if has_determiner and before[span][0] == "of"]
+        is_figure = _normalised(words[-1]) in _FIGURES
+        owners = [span for span in similar if has_determiner and lead_in[span][0] == "of" and not is_figure]
+        if lead and not (fitting or alike):
+            return " ".join([*previous.words, *words])  # the load for wool
         common = [span for span in similar if not lead and span not in old]
         old, new = (
             (fitting or alike or owners or common or old or similar or previous.phrases)[:1],
@@ -508,5 +530,8 @@ def _substituted(words: Sequence[str], previous: _PreviousTurn) -> str:
         # "the SSH port" takes the place of "the port".
         pair = [*swapped[max(first - 1, 0) : first], *words[start : start + 1]]
         is_repeated = len(pair) > 1 and _DETERMINERS.issuperset(map(_normalised, pair))
-        swapped[first - is_repeated : last] = words[start:end]
+        whose = "'s" * (
+            swapped[last - 1].endswith(("'s", "\u2019s")) and not words[end - 1].endswith(("'s", "\u2019s"))
+        )
+        swapped[first - is_repeated : last] = [*words[start : end - 1], words[end - 1] + whose]
     return " ".join(swapped)
