@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import Final
 
 from mbc_engine.answer import Answer, AnswerItem
+from mbc_engine.text.document import MONTH_WORDS
 from mbc_engine.text.language import AUXILIARIES, QUESTION_WORDS, word_set
 
 _BEING: Final = word_set("am are is was were be been has have had")
@@ -39,26 +40,49 @@ _DETERMINERS: Final = word_set("a an the my our your his her its their this that
 _FUNCTION: Final = (
     _AUXILIARIES | QUESTION_WORDS | _PREPOSITIONS | _CLAUSES | _DEMONSTRATIVES | _OTHERS | frozenset(_PRONOUNS)
 )
+_RELATIVES: Final = word_set(
+    "brother sister mother father parents wife husband partner son daughter children uncle aunt cousin friend colleague"
+)
 # Common verbs; others are recognised only by their -ed.
 _VERBS: Final = word_set(
-    "ask attend become begin believe belong born bring build buy call change choose come create die direct drive earn end "
+    "agreed ask attend become begin believe belong born bring build buy call change choose come create die direct drive earn end "
     "find found get give go happen held join kill know last lead learn leave like live look lose lost make mean meet move "
     "need open own pay play produce publish receive run save say see sell send serve show start stay stop take talk teach "
     "tell think try use visit want wear win work write began bought came got led left made met paid ran said sold told took "
     "went won wrote broken built chosen done given known seen taken written"
 )
+_FIGURES: Final = word_set(
+    "address age colour cost date depth fee height length name number phone place price rent size time weight width"
+)
+_PAST: Final = re.compile(r"\w{2,}(?<!e)ed")  # not bed, nor seed
+_PREDICATES: Final = word_set("available due empty free full late necessary open possible ready valid")  # is it open
 _PERSON: Final = re.compile(r"(?:who|whom)\b|(?:which|what) .*(?:man|or|er|ist|ian)$")
 _NAMED: Final = re.compile(r"\b(?:name of|called|named)\b", re.IGNORECASE)
 _TIME: Final = re.compile(
     r"\b(?:(?:in|since|by|during|before|after) )?(?:(?:1\d|20)\d\d|(?:this|last|next) (?:year|month|week|season)|"
-    r"today|now|yesterday)\b",
+    r"to(?:day|morrow|night)|now|yesterday)\b",
     re.IGNORECASE,
 )
 # When was it at its lowest, and how low was it?
 _EXTREME: Final = re.compile(r"\bat (?:its|their) (?P<how>\w+)est\b", re.IGNORECASE)
 _HOW_MUCH: Final = re.compile(r"(?:what|how (?P<how>\w+)) (?:was|were|is|are) (?:it|they|that)", re.IGNORECASE)
 _NOT_REFERRING: Final = re.compile(r"year|month|week|day|time|kind|type|sort")  # after "this"
+_DATE: Final = re.compile(
+    rf"\b\d\d?(?:st|nd|rd|th)?(?: of)? (?:{MONTH_WORDS})\b|\b(?:{MONTH_WORDS}) \d\d?(?:st|nd|rd|th)?\b|\b\d{{4}}-\d\d-\d\d\b",
+    re.IGNORECASE,
+)
+_IN_MAY: Final = re.compile(r"\b(?:in|of|by|since|until|\d\d?) may$")
 _ORDINAL: Final = re.compile(r"\b(?:first|second|third|fourth|fifth|last|next|other|1st|2nd|3rd)\b", re.IGNORECASE)
+_SUPERLATIVE: Final = re.compile(
+    r"\b(?:(?:most|least) \w+|(?!\w*terest\b|forest|west|rest|test|guest)\w{2,}est)\b", re.IGNORECASE
+)
+_KIND: Final = re.compile(r"\bthe (?P<kind>\w+)(?= (?P<thing>\w+))", re.IGNORECASE)
+_OF_KIND: Final = re.compile(r"the (?P<kind>(?!other\b)\w+) ones?", re.IGNORECASE)  # the red one
+_NEXT_DAY: Final = re.compile(
+    r"(?:on )?the (?:(?P<after>day after|(?:next|following) day)|day before|previous day)", re.IGNORECASE
+)
+_OWNED: Final = re.compile(r"of (?:the|an?|my|our) \S", re.IGNORECASE)
+_DAY: Final = re.compile(r"\d+(?!.*\d)")
 _JOINED: Final = re.compile(r"(?:(?:and|but|or|so|ok|okay)\b,? *)+", re.IGNORECASE)
 _ABOUT: Final = re.compile(r"(?:what|how) about +", re.IGNORECASE)
 # What follows an "it" that refers to nothing.
@@ -213,7 +237,8 @@ class _PreviousTurn:
             is_verb = _is_verb(self.words[index]) or (bare[index - 1] == "to" and bare[index + 1] in _FUNCTION)
             has_verb = has_verb or is_verb or (index > start and bare[index] in _BEING)
             is_label = bare[index] == "a" and not bare[index + 1] and bool(spans)  # flat a
-            if is_verb or not bare[index] or (bare[index] in _FUNCTION and not is_label):
+            is_said = bare[index] in _PREDICATES and bare[start] in _BEING and index > start + 1
+            if is_verb or is_said or not bare[index] or (bare[index] in _FUNCTION and not is_label):
                 continue
             if spans and spans[-1][1] == index and not self.words[index - 1].endswith((",", ";")):
                 spans[-1] = spans[-1][0], index + 1
@@ -261,6 +286,10 @@ class _PreviousTurn:
             counted = ["the", *self.words[2 : self._start], "that", *self.rest[self.has_auxiliary :]]
             others = [" ".join(counted)] if is_counted else []
             spans = [span for span in self.phrases if _is_plural(_phrase(self.words, span)) == is_plural] + self.phrases
+            # The tower, of the height of the tower; but the meeting, of when the meeting of the board is.
+            is_figure = not self.asks.endswith(("when", "where", "why"))
+            owning = [span for span in spans if is_figure and _OWNED.match(" ".join(self.words[span[1] :]))]
+            spans = [span for span in spans if span not in owning] + owning
             others += [self._named(span) for span in spans]
         return next(iter([*(answered if is_answer else []), *others]), "")
 
@@ -275,8 +304,13 @@ def _phrase(words: Sequence[str], span: Span) -> str:
     return re.sub(r"['\u2019]s?$", "", " ".join(words[slice(*span)]).strip(',;:?!."()'))
 
 
+def _is_short(word: str) -> bool:
+    """Whether a word has a verb in it, as "who's"; not whether it is of somebody, as "Ada's"."""
+    return "'s" in word.replace("\u2019", "'") and _normalised(word) in _FUNCTION
+
+
 def _is_verb(word: str) -> bool:
-    return word[:1].islower() and (_normalised(word) in _VERBS or _normalised(word).endswith("ed"))
+    return word[:1].islower() and (_normalised(word) in _VERBS or _PAST.fullmatch(_normalised(word)) is not None)
 
 
 def _is_plural(phrase: str) -> bool:
@@ -372,7 +406,9 @@ def _is_fragment(words: Sequence[str], *, is_joined: bool) -> bool:
     bare = list(map(_normalised, words))
     if _TIME.fullmatch(" ".join(bare)):
         return True
-    if any(plain in _AUXILIARIES or _is_verb(word) or "'s" in word for plain, word in zip(bare, words, strict=True)):
+    of_month = _IN_MAY.search(" ".join(bare))
+    auxiliaries = _AUXILIARIES - {"may"} if of_month else _AUXILIARIES
+    if any(plain in auxiliaries or _is_verb(word) or _is_short(word) for plain, word in zip(bare, words, strict=True)):
         return False
     asking = [index for index in range(min(2, len(bare))) if bare[index] in QUESTION_WORDS]
     if not asking:
@@ -382,11 +418,14 @@ def _is_fragment(words: Sequence[str], *, is_joined: bool) -> bool:
 
 
 def _is_alike(words: Sequence[str], before: Sequence[str]) -> bool:
-    """Whether a question asks of something else what the one before asked: who built the ferry; who built the church."""
+    """Whether a question asks of something else what the one before asked: who built the ferry; who built the church.
+
+    Not of the second prize, of what was asked about.
+    """
     verbs = {_normalised(word) for word in words if _is_verb(word)}
     known = set(map(_normalised, before))
     rest = set(map(_normalised, words[_asking(words) :])) - verbs - known - _FUNCTION
-    return bool(rest and verbs & known)
+    return bool(rest and verbs & known) and not any(map(_ORDINAL.fullmatch, rest))
 
 
 def _resolved(words: Sequence[str], references: Sequence[int], previous: _PreviousTurn, *, is_fragment: bool) -> str:
@@ -396,22 +435,30 @@ def _resolved(words: Sequence[str], references: Sequence[int], previous: _Previo
         antecedent = "" if word in _DEMONSTRATIVES else previous.antecedent(_PRONOUNS.get(word, word))
         if not antecedent or antecedent in resolved:
             continue
+        whose = antecedent
         if word in _POSSESSIVES and after not in {"", *_FUNCTION}:
             antecedent += "'" if antecedent.endswith("s") else "'s"
         resolved[index] = antecedent + ("," if words[index].endswith(",") else "")
+        before = " ".join(previous.words)
+        is_relative = index == 0 and len(words) == 2 and after in _RELATIVES
+        if is_relative and re.search(rf"{re.escape(whose)}(?!['\u2019])", before):  # when was Ada born; and her brother
+            return before.replace(whose, " ".join(resolved), 1)
     is_unsure = is_fragment or resolved == [*words]
     return _with_content(resolved, previous, previous.answer_name) if is_unsure else " ".join(resolved)
 
 
 def _with_content(words: Sequence[str], previous: _PreviousTurn, answer: str = "") -> str:
-    return ", ".join(filter(None, [" ".join(words), previous.content, answer]))
+    said = " ".join(words)
+    content = _ORDINAL.sub("", previous.content) if _ORDINAL.search(said) else previous.content
+    return ", ".join(filter(None, [said, " ".join(content.split()), answer]))
 
 
 def _completed(words: Sequence[str], previous: _PreviousTurn) -> str:
     bare = list(map(_normalised, words))
     if any(word in QUESTION_WORDS for word in bare[:2]):
         opening = [word for word, plain in zip(words, bare, strict=True) if plain not in ("exactly", "precisely")]
-        answer = previous.answer if previous.asks.startswith(("what", "which", "who")) else ""
+        is_same = previous.asks in bare[:2]  # who else; what else
+        answer = previous.answer if previous.asks.startswith(("what", "which", "who")) and not is_same else ""
         rest = [*previous.rest, answer] if previous.has_auxiliary else [answer, *previous.rest]
         return " ".join(filter(None, [*opening, *rest]))
     fragment, question = " ".join(words), " ".join(previous.words)
@@ -421,26 +468,61 @@ def _completed(words: Sequence[str], previous: _PreviousTurn) -> str:
             return f"{question} {fragment}"
         time = words[-1] if previous_time.group()[0].isdigit() else fragment
         return question[: previous_time.start()] + time + question[previous_time.end() :]
-    if ordinal := _ORDINAL.search(fragment):
-        changed, count = _ORDINAL.subn(ordinal.group(), question, count=1)
-        return changed if count else f"{question}, {fragment}"
-    return _substituted(words, previous)
+    return _exchanged(fragment, question) or _substituted(words, previous)
+
+
+def _exchanged(fragment: str, question: str) -> str | None:
+    """The question with its date, ordinal or superlative, or its kind of something, replaced by that of a fragment."""
+    if (shift := _NEXT_DAY.fullmatch(fragment)) and (day := _DATE.search(question)):
+        moved = _DAY.sub(lambda number: f"{int(number[0]) + (1 if shift['after'] else -1):0{len(number[0])}}", day[0])
+        return question[: day.start()] + moved + question[day.end() :]
+    for form in (_DATE, _ORDINAL, _SUPERLATIVE):
+        if found := form.search(fragment):
+            changed, count = form.subn(found.group(), question, count=1)
+            if count or form is _ORDINAL:
+                return changed if count else f"{question}, {fragment}"
+    if kind := _OF_KIND.fullmatch(fragment):
+        for last in [each for each in _KIND.finditer(question) if each["thing"].lower() not in _FUNCTION][-1:]:
+            return question[: last.start("kind")] + kind["kind"] + question[last.end("kind") :]
+    return None
 
 
 def _substituted(words: Sequence[str], previous: _PreviousTurn) -> str:
     """The previous question with its names, or the owner of something, replaced by those of a fragment."""
-    owner = re.search(r"[\w-]+(?:['\u2019]s|s['\u2019]) +", " ".join(previous.words))
+    before, after = " ".join(previous.words), " ".join(words)
+    owner = re.search(r"[\w-]+(?:['\u2019]s|s['\u2019]) +", before)
+    if owner and (own := re.fullmatch(r"(?:(?:the|my|our) )?([\w-]+(?:['\u2019]s|s['\u2019]))", after, re.IGNORECASE)):
+        return before.replace(owner[0].strip(), own[1], 1)
+    for start, end in previous.phrases if words[0].lower() in ("with", "without") else []:
+        first = start - (_normalised(previous.words[start - 1]) in _DETERMINERS) - 1
+        if _normalised(previous.words[first]) in ("with", "without"):
+            return " ".join([*previous.words[:first], *words, *previous.words[end:]])
     if words[0].lower() == "of" and owner:
-        return " ".join([*" ".join(previous.words).replace(owner[0], "", 1).split(), *words])
+        return " ".join([*before.replace(owner[0], "", 1).split(), *words])
     lead = int(_normalised(words[0]) in _PREPOSITIONS)
     new, old = _names(words, is_start=False), previous.names
     if not new or len(new) != len(old):
-        before = {span: _normalised(previous.words[span[0] - 1]) for span in (*old, *previous.phrases) if span[0]}
+        bare = ["", "", *map(_normalised, previous.words)]
+        # What stands before each: a preposition or such, and then perhaps a determiner.
+        lead_in = {span: (*bare[span[0] : span[0] + 2],) for span in (*old, *previous.phrases) if span[0]}
         has_determiner = _normalised("".join(words[lead : lead + 1])) in _DETERMINERS
-        fitting = [span for span, word in before.items() if lead and word == _normalised(words[0])]
+        fitting = [
+            span
+            for span, said in lead_in.items()
+            if lead and _normalised(words[0]) in (said[1], *said[: said[1] in _DETERMINERS])
+        ]
         alike = [span for span in previous.phrases if set(words) & set(previous.words[slice(*span)])]
-        similar = [span for span, word in before.items() if (word in _DETERMINERS) == has_determiner]
-        old, new = (fitting or alike or old or similar or previous.phrases)[:1], [(lead, len(words))]
+        similar = [span for span, said in lead_in.items() if (said[1] in _DETERMINERS) == has_determiner]
+        # Of the price of the soup, "the salad" is no price.
+        is_figure = _normalised(words[-1]) in _FIGURES
+        owners = [span for span in similar if has_determiner and lead_in[span][0] == "of" and not is_figure]
+        if lead and not (fitting or alike):
+            return " ".join([*previous.words, *words])  # the load for wool
+        common = [span for span in similar if not lead and span not in old]
+        old, new = (
+            (fitting or alike or owners or common or old or similar or previous.phrases)[:1],
+            [(lead, len(words))],
+        )
     if not old:
         return " ".join([*previous.words, *words])
     swapped = list(previous.words)
@@ -448,5 +530,8 @@ def _substituted(words: Sequence[str], previous: _PreviousTurn) -> str:
         # "the SSH port" takes the place of "the port".
         pair = [*swapped[max(first - 1, 0) : first], *words[start : start + 1]]
         is_repeated = len(pair) > 1 and _DETERMINERS.issuperset(map(_normalised, pair))
-        swapped[first - is_repeated : last] = words[start:end]
+        whose = "'s" * (
+            swapped[last - 1].endswith(("'s", "\u2019s")) and not words[end - 1].endswith(("'s", "\u2019s"))
+        )
+        swapped[first - is_repeated : last] = [*words[start : end - 1], words[end - 1] + whose]
     return " ".join(swapped)

@@ -19,10 +19,10 @@ from mbc_engine.config import AnswerConfidence, Feature
 from mbc_engine.metrics import compare
 from mbc_engine.mini.kinds.passages import table_rows
 from mbc_engine.mini.span_reader import Span
-from mbc_engine.mini.words import POSSESSIVE
+from mbc_engine.mini.words import EXCLUSIVE, POSSESSIVE, RELATIVES
 from mbc_engine.sources import content_stems, sentence_around
 from mbc_engine.text import split_sentences
-from mbc_engine.text.document import MONTH_NAMES
+from mbc_engine.text.language import AUXILIARIES
 
 # The weight of a passage's log share relative to its spans' margins; chosen on held-out questions.
 PRIOR_WEIGHT: Final = 0.35
@@ -94,7 +94,7 @@ def features(
     is_plain = _CAPITALISED.search(question) is None
     names = asked & _names_in(question, passages if is_plain else [passage])
     names |= _owners(with_owners) if is_plain else set()
-    labels = _labels(passages) if table_rows(sentence) else set()
+    labels = _labels(passages) if table_rows(sentence) else _labels_of_others(passage, answer.start)
     names |= asked & labels
     numbers = stems_of(" ".join(_NUMBER.findall(question)))
     absent = {
@@ -111,16 +111,21 @@ def features(
         stem for match in _ATTRIBUTE.finditer(with_owners) for stem in stems_of(match[1] or match[2] or match[3])
     }
     elsewhere = (absent - lacking) & names
-    misplaced = _misplaced(question, passage, sentence.replace(quoted, "", 1), elsewhere, names) | elsewhere & labels
+    found = [match[2] for match in _OBJECT.finditer(question) if not stems_of(match[1]) & _VAGUE]
+    objects = stems_of(" ".join([*found, *_DONE_TO.findall(question)]))
+    said = sentence.replace(quoted, "", 1)
+    shapes = {_shape(stem) for stem in there if _CODE.fullmatch(stem)}
+    misplaced = _misplaced(question, passage, answer.start, said, elsewhere, names) | elsewhere & labels
+    misplaced |= {stem for stem in absent if _CODE.fullmatch(stem) and _shape(stem) in shapes}
     suspects: dict[Feature, set[str]] = {
-        "overlooked": lacking & (names | numbers),
-        "misplaced": set() if attributes & there & _RELATIVES else misplaced,  # Leif's sister, and his sister Dagny
+        "overlooked": lacking & (names | numbers | objects | (_other_kinds(question, sentence) if labels else set())),
+        "misplaced": set() if attributes & there & RELATIVES else misplaced,  # Leif's sister, and his sister Dagny
         "attribute": absent & attributes - _VAGUE,
-        "opposite": {stem for group in _EXCLUSIVE if there & group - asked for stem in absent & group},
+        "opposite": {stem for group in EXCLUSIVE if there & group - asked for stem in absent & group},
     }
     if "how old" in question.lower() and _YEAR.fullmatch(quoted):
         suspects["opposite"] = {"old"}
-    rest = asked - _VAGUE - set().union(*suspects.values())
+    rest = asked - _VAGUE - set().union(*suspects.values(), *map(stems_of, _HOW.findall(question)))
     closeness = (len(rest - absent) / len(rest)) ** 2 if rest else 0.25
     surprise = max(0.0 if is_found else 1.0, margin)
     signs = {name: surprise * closeness * bool(stems) for name, stems in suspects.items()}
@@ -133,10 +138,14 @@ _LIKENESS: Final = 0.88
 _NAME: Final = re.compile(r"(?<=[\w,;:)'\u2019] )[A-Z][\w-]*|\b[A-Z][\w-]*(?= [A-Z])")
 _CAPITALISED: Final = re.compile("[A-Z][a-z]")
 _NAMES: Final = re.compile(r"\b[A-Z][\w-]*(?: [A-Z][\w-]*)*")
-_NUMBER: Final = re.compile(r"[^\W\d_]+\d\w*|\d[\d.,:]*\d|\d")  # F31, 1,240, 7
+_NUMBER: Final = re.compile(r"[^\W\d_]+\d\w*|\d+[a-h]\b|\d[\d.,:]*\d|\d", re.IGNORECASE)  # F31, 8b, 1,240, 7
 _LOWER: Final = re.compile(r"\b[a-z][\w-]*")
 _OWNER: Final = re.compile(r"\b(\w+)['\u2019]s? \w")
 _WORD: Final = re.compile(r"[^\W\d_]{2}")
+_HOW: Final = re.compile(r"\bhow (\w+)", re.IGNORECASE)  # many, much, long
+_PAIR: Final = re.compile(r"(?<!\w)(?!(?:many|more|most|much) )(?=([^\W\d_]{3,}) ([^\W\d_]{3,}))", re.IGNORECASE)
+_CODE: Final = re.compile(r"[^\W\d_]{1,3}\d+|\d+[^\W\d_]")  # W3, 7b
+_PRONOUN: Final = re.compile(r"(?:she|he|her|his|it|its)\b", re.IGNORECASE)
 _HARDLY: Final = 0.1
 _YEAR: Final = re.compile(r"\D*[12]\d{3}\D*")
 # What is asked for of or for somebody or something: the rent of the boathouse, Leif's sister; not the kind of thing itself.
@@ -144,43 +153,24 @@ _ATTRIBUTE: Final = re.compile(
     r"(?<!what )(?<!which )(?<!many )(?<![\w-])([\w-]++) of \w|\w['\u2019]s? ([\w-]+)|(?:^|\b(?:the|an?|my|our) )([\w-]++) for \w",
     re.IGNORECASE,
 )
+_ENTRY: Final = re.compile(r"^[ \t*\u2022-]*(?P<label>[^:\n]{2,40}): \S.*$", re.MULTILINE)
+# Somebody, and what they do.
+_DOES: Final = re.compile(
+    r"(?P<who>\b(?!(?:She|He|It|They|We|You|I|This|That|There)\b)[A-Z][\w-]*(?: [A-Z][\w-]*)*) (?:(?:will|has|had|have|was|is|are|were|be|been|also|then|first|never|not) )*"
+    r"(?P<does>[a-z]\w{2,})"
+)
+_DONE_TO: Final = re.compile(
+    rf"^who (?!(?:{'|'.join(AUXILIARIES)}|else) )\w+ (?:(?:the|an?|my|our|his|her|their) )?([\w-]{{3,}})", re.IGNORECASE
+)
+# What something is of, for or about: the warranty of the dryer.
+_OBJECT: Final = re.compile(
+    r"\b([\w-]+) (?:of|for|on|about|against) (?:(?:the|an?|my|our|his|her|their) )?([\w-]{3,})", re.IGNORECASE
+)
 _VAGUE: Final = stems_of(
     "name number type kind sort part member one some all percent percentage amount group ahead front out because instead top "
     "nationality profession occupation job title age date year day place location colour color purpose result cause reason "
     "origin meaning role position size period duration"
 )
-_RELATIVES: Final = stems_of(
-    "brother sister mother father parent wife husband son daughter child uncle aunt cousin nephew niece grandmother "
-    "grandfather friend boss"
-)
-# A sentence that has one of these words does not say the same of another.
-_EXCLUSIVE: Final = [
-    stems_of(words)
-    for words in (
-        "tall wide long deep heavy",
-        "north south east west",
-        "northern southern eastern western",
-        "open closed",
-        "born died buried married",
-        " ".join(_RELATIVES),
-        "first second third fourth fifth last",
-        "before after",
-        "largest smallest",
-        "highest lowest",
-        "oldest youngest newest",
-        "longest shortest",
-        "most least",
-        "won lost",
-        "bought sold",
-        "began ended",
-        "men women boys girls",
-        "minimum maximum average total",
-        "summer winter spring autumn",
-        "morning afternoon evening night",
-        "monday tuesday wednesday thursday friday saturday sunday",
-        " ".join(MONTH_NAMES),
-    )
-]
 
 
 def _names_in(question: str, passages: Sequence[str]) -> set[str]:
@@ -197,6 +187,31 @@ def _owners(question: str) -> set[str]:
     return content_stems(" ".join(_OWNER.findall(question)))
 
 
+def _labels_of_others(passage: str, start: int) -> set[str]:
+    """The stems of what begins the other lines, if the answer's begins so too: "Music: Ann", but no speech."""
+    lines = [(match["label"], match.span()) for match in _ENTRY.finditer(passage)]
+    own = [label for label, (first, last) in lines if first <= start < last]
+    if not own or len({label for label, _ in lines}) < len(lines):
+        return set()
+    return stems_of(" ".join(label for label, _ in lines if label not in own))
+
+
+def _shape(code: str) -> str:
+    return re.sub(r"\d+", "0", code)
+
+
+def _other_kinds(question: str, row: str) -> set[str]:
+    """The stems of words of which a row of a table has another before the same noun: beech board, but pine board."""
+    asked = stems_of(question)
+    there = {noun: kind for kind, noun in _pairs(row) if not kind & asked}
+    return {stem for kind, noun in _pairs(question) if noun in there for stem in kind}
+
+
+def _pairs(text: str) -> list[tuple[frozenset[str], frozenset[str]]]:
+    """The stems of words that stand beside each other, in pairs."""
+    return [(frozenset(stems_of(first)), frozenset(stems_of(second))) for first, second in _PAIR.findall(text)]
+
+
 def _labels(passages: Sequence[str]) -> set[str]:
     """The stems of what the rows of tables are about, by their first cells with words."""
     rows = chain.from_iterable(map(table_rows, passages))
@@ -204,8 +219,12 @@ def _labels(passages: Sequence[str]) -> set[str]:
     return stems_of(" ".join(cells))
 
 
-def _misplaced(question: str, passage: str, sentence: str, elsewhere: set[str], names: set[str]) -> set[str]:
+def _misplaced(
+    question: str, passage: str, start: int, sentence: str, elsewhere: set[str], names: set[str]
+) -> set[str]:
     """The stems of names that a passage has `elsewhere` than in the sentence of the answer, which is about another name.
+
+    The answer begins at `start`. A sentence about "her" is about another if the paragraphs before it are.
 
     A sentence may go without the name of what the passage begins with, or with a part of it: Atwood for Margaret Atwood,
     but not Dagny Holm for Leif Holm. Nor does a name count whose sentence says nothing of what is asked.
@@ -215,12 +234,31 @@ def _misplaced(question: str, passage: str, sentence: str, elsewhere: set[str], 
     if not elsewhere or any(name & names and name - asked for name in others):
         return elsewhere
     if not content_stems(" ".join(_NAME.findall(f". {sentence}"))) - asked:
-        return set()
+        return elsewhere if _PRONOUN.match(sentence) and _is_after_others(passage[:start], names) else set()
+    does = {
+        stem
+        for match in _DOES.finditer(question)
+        if stems_of(match["who"]) & elsewhere
+        for stem in content_stems(match["does"])
+    }
+    if any(does & stems_of(match["does"]) for match in _DOES.finditer(sentence)):
+        return elsewhere  # when Bo retires, of a sentence that says when Ann does
     phrases = (stems_of(name) & asked for name in _NAMES.findall(passage if question.islower() else question))
     shortened = {stem for name in phrases if name & stems_of(sentence) for stem in name}
     begun, *further = (stems_of(passage[first:last]) for first, last in split_sentences(passage))
     alike = {stem for stems in further if stems & content_stems(question) - names for stem in stems}
     return elsewhere & alike - shortened - begun
+
+
+def _is_after_others(before: str, names: set[str]) -> bool:
+    """Whether the last paragraph with a name is about none of these: not Ida Holm, of Frank Holm."""
+    for paragraph in reversed(before.split("\n\n")):
+        found = [stems_of(name) for name in _NAMES.findall(paragraph)]
+        if any(name <= names or names <= name for name in found):
+            return False
+        if _NAME.search(paragraph):
+            return True
+    return False
 
 
 def _of_reader(spans: Sequence[Span | None], shares: Sequence[float], best: int) -> tuple[float, float]:

@@ -37,8 +37,11 @@ from mbc_engine.lm.chat import OnToken
 from mbc_engine.lm.packaged import is_available_offline, remembered
 from mbc_engine.mini.confidence import label_of
 from mbc_engine.mini.kinds import compose
+from mbc_engine.mini.kinds.figures import is_of_one_row, operation_of
 from mbc_engine.mini.kinds.forms import LOOKED_AT, READ, kind_of
+from mbc_engine.mini.kinds.lists import cells_alike, length_of_list
 from mbc_engine.mini.kinds.passages import Passage, Reply, search_text, table_rows
+from mbc_engine.mini.kinds.quotations import asked_there
 from mbc_engine.mini.penalties import penalty
 from mbc_engine.mini.reading import ReadChunk, SpanAnswer, likeliest, may_be_outdated, priors, two_likeliest
 from mbc_engine.mini.retrieval import Address, Scope, by_document
@@ -280,14 +283,33 @@ class RetrieverReader(Model):
         is_answered: bool,
     ) -> tuple[Sequence[Hit], Reply | None]:
         """The answer to a question that wants more than a span, and the chunks of which its passages are indices."""
+        best = None if answer.best is None else answer.read_chunks[answer.best.passage]
         is_sure = answer.probability >= self.reader_settings.confidence.sure
-        # A sentence that states a figure is believed before the rows of a table.
-        is_stated = is_sure and answer.best and not table_rows(answer.read_chunks[answer.best.passage].text)
+        is_of_row = best is not None and bool(table_rows(best.text))
+        is_stated = is_sure and not is_of_row  # a sentence that states a figure is believed before the rows of a table
+        kind = kind_of(question)
+        read = [Passage(each.text) for each in answer.read_chunks]
+        reply = None if kind == "yes_no" else asked_there(question, read)
+        if reply and not (is_stated and answer.best and answer.best.text in str(reply.text)):
+            return [each.hit for each in answer.read_chunks], reply
         if scope.is_whole and not is_stated:
             rows, reply = work_out(question, hits, scope.bank, passages)
             if reply:
                 return rows, reply
-        return hits, self._of_kind(question, hits, answer, passages, is_answered=is_answered)
+        is_counting = not is_sure and operation_of(question) == "count"
+        if kind != "fact" or not (is_of_row or is_counting):
+            return hits, self._of_kind(question, hits, answer, passages, is_answered=is_answered)
+        hits = hits[: LOOKED_AT["list"]]
+        sources = passages.of((), beside=hits)  # without what an LM has to decode
+        spans = {each.hit.chunk: each.span for each in answer.read_chunks}
+        looked_at = [
+            Passage.of(sources[hit.chunk], hit.chunk, passages.known(hit.chunk), spans.get(hit.chunk)) for hit in hits
+        ]
+        reply = length_of_list(question, looked_at) if is_counting else None
+        if reply is None and best and is_of_row:
+            is_part = is_of_one_row(question, best.text)
+            reply = Reply(None) if is_part else cells_alike(question, looked_at, hits.index(best.hit))
+        return hits, reply
 
     def _of_kind(
         self, question: str, hits: Sequence[Hit], answer: SpanAnswer, passages: Passages, *, is_answered: bool

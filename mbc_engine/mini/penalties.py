@@ -11,10 +11,12 @@ from itertools import pairwise
 from typing import Final, Literal, NamedTuple
 
 from mbc_engine.bank.words import stems_of
-from mbc_engine.mini.words import NEGATION, POSSESSIVE, missing
+from mbc_engine.mini.words import EXCLUSIVE, NEGATION, ORDINALS, POSSESSIVE, missing
 from mbc_engine.sources import Known, content_stems, sentence_around
+from mbc_engine.text import split_sentences
 from mbc_engine.text.dates import (
     asks_when,
+    days_in,
     is_of_another_time,
     months_in,
     names_a_time,
@@ -27,6 +29,8 @@ from mbc_engine.text.language import ENGLISH
 # In a clause or sentence about other years, or under other headings, than those that the question names.
 _ANOTHER_YEAR: Final = 5.0
 _ANOTHER_SECTION: Final = 3.0
+# In a clause about the left, where the question is about the right.
+_ANOTHER_CLAUSE: Final = 5.0
 # What the text denies or strikes out, or what only names or numbers what is said.
 _DENIED: Final = 5.0
 _LABEL: Final = 5.0
@@ -53,6 +57,8 @@ def penalties(question: str, text: str) -> Iterator[Penalty]:
         yield Penalty("first", start, end, _ANOTHER_YEAR)
     for start, end in sections_of_others(question, text):
         yield Penalty("first", start, end, _ANOTHER_SECTION)
+    for start, end in clauses_of_others(question, text):
+        yield Penalty("first", start, end, _ANOTHER_CLAUSE)
     for quoted in _QUOTED_LINES.finditer(text):
         yield Penalty("first", *quoted.span(), _QUOTED)
     for struck in _STRUCK.finditer(text):
@@ -62,6 +68,8 @@ def penalties(question: str, text: str) -> Iterator[Penalty]:
         yield Penalty("first", edge, edge + 1, _DENIED)
     for edge in ends:
         yield Penalty("last", edge - 1, edge, _DENIED)
+    for difference in [] if _COMPARED.search(question) else _DIFFERENCE.finditer(text):
+        yield Penalty("first", *difference.span(), _DENIED)
     for start, end in labels(question, text):
         yield Penalty("last", start, end, _LABEL)
 
@@ -82,7 +90,14 @@ def penalty(question: str, text: str, known: Known, start: int, end: int) -> flo
     elif not period_in(question) and (asked_months := months_in(question)) and months_in(sentence):
         said_of = f"{known.date or ''} {known.context}\n{text[:start]}\n{sentence}"
         is_unfitting |= asked_months.isdisjoint(months_in(said_of, in_figures=True))
+        is_unfitting |= _is_of_another_day(question, sentence, f"{known.date or ''} {known.context}")
     return _UNFITTING if is_unfitting else 0.0
+
+
+def _is_of_another_day(question: str, sentence: str, known: str) -> bool:
+    """Whether a sentence is of one other day than the one that a question names."""
+    asked, said = days_in(question), days_in(sentence)
+    return len(asked) == len(said) == 1 and asked != said and not asked & days_in(known) and not _SPAN.search(sentence)
 
 
 def _is_unrelated(question: str, known: Known, row: str) -> bool:
@@ -91,6 +106,10 @@ def _is_unrelated(question: str, known: Known, row: str) -> bool:
     return row.count("; ") > 1 and bool(said) and missing(said, f"{known.context} {row}") == said
 
 
+_SPAN: Final = re.compile(
+    r"\d (?:to|until|till|and) \d|\d(?: - | ?\u2013 ?)\d|\b(?:from|since|until|till|by|before|after|between)\b",
+    re.IGNORECASE,
+)
 _STRUCK: Final = re.compile(r"~~[^~\n]+~~")
 _QUOTED_LINES: Final = re.compile(r"^>[^\n]*\n?", re.MULTILINE)
 # What a question asks for, and what its answer has to have.
@@ -113,7 +132,9 @@ _OF_TIME: Final = stems_of(
 )
 
 
-_DENIAL: Final = re.compile(rf"{NEGATION.pattern}|\b(?:longer|formerly|instead)\b", re.IGNORECASE)
+_DENIAL: Final = re.compile(
+    rf"{NEGATION.pattern}|\b(?:longer|formerly|instead|before|previously|originally)\b", re.IGNORECASE
+)
 _AFTER_DENIAL: Final = re.compile(
     r"\b(?:no longer|not|never|instead of|rather than) (?:(?:in|at|on|by|for|to|with|the|an?) ){0,2}(?=\w)",
     re.IGNORECASE,
@@ -134,6 +155,16 @@ def denied_edges(question: str, text: str) -> tuple[list[int], list[int]]:
         return [], []
     begins = [match.end() for match in _AFTER_DENIAL.finditer(text)]
     return begins, [match.start() for match in _BEFORE_DENIAL.finditer(text)]
+
+
+# How much more something is, as 57 in "57 more than last year".
+_DIFFERENCE: Final = re.compile(
+    r"\d[\d.,]*(?: [^\W\d]+)? (?:more|fewer|less|higher|lower|longer|shorter) than\b", re.IGNORECASE
+)
+_COMPARED: Final = re.compile(
+    r"\b(?:more|fewer|less|higher|lower|longer|shorter|than|differ|r[io]se|grow|grew|f[ae]ll|drop|increase|change)",
+    re.IGNORECASE,
+)
 
 
 # A heading of Markdown; or a short line after a blank one, unless the next begins with a small letter.
@@ -167,6 +198,33 @@ def sections_of_others(question: str, text: str) -> list[tuple[int, int]]:
     return [span for at, span in enumerate(sections) if named and at not in named and len(said[at]) < most]
 
 
+_CLAUSE: Final = re.compile(r"[;,:] |[()|]|\n")
+
+
+def clauses_of_others(question: str, text: str) -> list[tuple[int, int]]:
+    """Where a sentence speaks of the left, if the question asks for the right, and the sentence says that elsewhere.
+
+    As "within the city it costs 15 euros, outside 29".
+    """
+    asked = stems_of(question)
+    groups = [group for group in EXCLUSIVE if len(group & asked) == 1]
+    others: list[tuple[int, int]] = []
+    for start, end in split_sentences(text) if groups else []:
+        bounds = [start, *(match.end() for match in _CLAUSE.finditer(text, start, end)), end]
+        clauses = [(span, stems_of(text[slice(*span)])) for span in pairwise(bounds)]
+        for group in groups:
+            own = [span for span, said in clauses if said & group & asked]
+            if any(_says(text[slice(*span)], group) for span in own):
+                others += [span for span, said in clauses if said & group and span not in own]
+    return others
+
+
+def _says(clause: str, group: set[str]) -> bool:
+    """Whether a clause has a number or a name, beside the words of a group."""
+    _, *words = re.findall(r"\w+", clause)
+    return any(word[0].isdigit() or (word[0].isupper() and group.isdisjoint(stems_of(word))) for word in words)
+
+
 def _level(heading: str) -> int:
     """How deep a heading is; one in capitals stands above others."""
     marks, (word, *_) = len(heading) - len(heading.lstrip("#")), heading.split()
@@ -197,6 +255,8 @@ _NUMBERED: Final = re.compile(
     rf"\b(?!(?:{'|'.join(MONTH_NAMES)})\b)([^\W\d_]{{3,}}) (\d{{1,3}})\b(?![.,:/-]?\w|\s?[%\u20ac$\u00a3])",
     re.IGNORECASE,
 )
+# The third lesson, of a table with "Lesson: 3".
+_COUNTED: Final = re.compile(rf"\b({'|'.join(ORDINALS)}) ([^\W\d_]{{3,}})", re.IGNORECASE)
 _SUPERSEDED: Final = re.compile(
     r"(?<![^\W_])(?:OLD|(?i:v1|obsolete|outdated|superseded|deprecated|archived)|(?<![A-Z]{3} )(?i:draft))(?![^\W_])"
 )
@@ -238,8 +298,10 @@ def is_superseded(question: str, context: str) -> bool:
 
 def is_of_another_thing(question: str, text: str) -> bool:
     """Whether a text speaks of flat C or paper 2, and not of the flat b or paper 1 that the question names."""
-    for noun, number in _NUMBERED.findall(question):
-        others = re.findall(rf"(?i:\b{noun}) (\d{{1,3}})(?!\w)", text)
+    ordinals = ((noun, str(ORDINALS.index(word.lower()) + 1)) for word, noun in _COUNTED.findall(question))
+    for noun, number in (*_NUMBERED.findall(question), *ordinals):
+        found = re.findall(rf"(?i:\b{noun})(?: (\d{{1,3}})(?!\w)|: (\d{{1,3}})(?=;|$))", text, re.MULTILINE)
+        others = ["".join(numbers) for numbers in found]
         if noun.lower() not in ENGLISH and others and number not in others:
             return True
     for noun, letter in _LETTERED.findall(POSSESSIVE.sub("", question)):

@@ -1,10 +1,12 @@
-"""Which words of a question a text has, in any form; and negations."""
+"""Which words of a question a text has, in any form; negations and ordinals; and words that exclude each other."""
 
 import re
 from typing import Final
 
 from mbc_engine.bank.words import stems_of
+from mbc_engine.text.document import MONTH_NAMES
 
+ORDINALS: Final = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
 POSSESSIVE: Final = re.compile(r"['\u2019]s?\b")
 # Also without its apostrophe, as people type.
 NEGATION: Final = re.compile(
@@ -29,3 +31,42 @@ def missing(stems: "frozenset[str] | set[str]", text: str) -> set[str]:
 def has_stem(word: str, stem: str) -> bool:
     """Whether a word is of this stem, in any form."""
     return any(_is_same(stem, other) for other in stems_of(word))
+
+
+RELATIVES: Final = stems_of(
+    "brother sister mother father parent wife husband son daughter child uncle aunt cousin nephew niece grandmother "
+    "grandfather friend boss"
+)
+# What has one of these words does not say the same of another.
+EXCLUSIVE: Final = [
+    stems_of(words)
+    for words in (
+        "tall wide long deep heavy",
+        "north south east west",
+        "northern southern eastern western",
+        "open closed",
+        "born died buried married",
+        " ".join(RELATIVES),
+        " ".join((*ORDINALS, "last")),
+        "before after",
+        "largest smallest",
+        "highest lowest",
+        "oldest youngest newest",
+        "longest shortest",
+        "most least",
+        "won lost",
+        "bought sold",
+        "began ended",
+        "men women boys girls",
+        "left right",
+        "gold silver bronze",
+        "inside outside",
+        "within outside",
+        "adult child",
+        "minimum maximum average total",
+        "summer winter spring autumn",
+        "morning afternoon evening night",
+        "monday tuesday wednesday thursday friday saturday sunday",
+        " ".join(MONTH_NAMES),
+    )
+]

@@ -54,6 +54,11 @@ _BEFORE_MONTH: Final = re.compile(
 )
 _AFTER_NAME: Final = re.compile(r"\W*(?:$|\n)|[,;:.)?+/-]")
 _IN_FIGURES: Final = re.compile(r"(?<![\d\[])(?:\d{4}-(\d\d)-\d\d|(\d\d?)[./](\d\d?)[./]\d{2,4})(?!\d)")
+_DAY_OF_MONTH: Final = re.compile(
+    rf"\b{_DAY}(?: of)? (?P<name>{MONTH_WORDS})\b|\b(?P<other>{MONTH_WORDS}) (?P<second>\d\d?)(?:st|nd|rd|th)?\b(?!\d)|"
+    r"\b\d{4}-(?P<month>0[1-9]|1[0-2])-(?P<third>\d\d)\b",
+    re.IGNORECASE,
+)
 _CLAUSE: Final = re.compile(r"[;,] |[()|]|\n")
 
 
@@ -93,6 +98,16 @@ def months_in(text: str, *, in_figures: bool = False) -> set[int]:
     }
     figures = (part for numbers in _IN_FIGURES.findall(text) for part in numbers) if in_figures else ()
     return named | {int(part) for part in figures if part and 1 <= int(part) <= 12}
+
+
+def days_in(text: str) -> set[tuple[int, int]]:
+    """The days that a text names, as 12 August, August 12 or 2026-08-12: each a month and a day."""
+    return {
+        (_SHORT[(found["name"] or found["other"]).lower()[:3]], int(found["day"] or found["second"]))
+        if found["month"] is None
+        else (int(found["month"]), int(found["third"]))
+        for found in _DAY_OF_MONTH.finditer(text)
+    }
 
 
 def _is_month(text: str, match: re.Match[str]) -> bool:

@@ -139,8 +139,11 @@ def test_signs_of_a_near_miss(question, answer, suspected):
         ("what is ada's deposit", [1.0, 0.0], False),
         ("what is hugo's deposit", [1.0, 0.0], True),
         ("what is the deposit of gavin", [1.0, 0.0], True),  # a name elsewhere
-        ("what is the deposit for the boat", [0.5, 0.5], False),
-        ("what is the deposit for the boat", [0.01, 0.9], True),  # the search found what says "boat"
+        ("what is the boat deposit", [0.5, 0.5], False),
+        ("what is the boat deposit", [0.01, 0.9], True),  # the search found what says "boat"
+        ("what is the deposit for the boat", [0.5, 0.5], True),
+        ("what is the deposit for the flat", [0.5, 0.5], False),
+        ("what is the name of the owner", [0.5, 0.5], False),
     ],
 )
 def test_names_without_capitals(question, shares, suspected):
@@ -170,6 +173,43 @@ def test_a_row_is_about_what_its_first_cell_names(question, is_suspected, are_to
     start = rows[0].index("48.70")
     found = Span("48.70", 0, start, start + 5, 3.0, 0.0, (("48.70", 0.0),))
     values = features(question, passages, "", [found, None], [0.7, 0.3], 0)
+    assert any(values[sign] for sign in ("overlooked", "misplaced")) == is_suspected
+
+
+@pytest.mark.parametrize(
+    ("question", "text", "answer", "is_suspected"),
+    [
+        (
+            "Where is Frank Holm buried?",
+            "Ida Holm was a nurse. She is buried in Vik.\n\nFrank Lund sailed.",
+            "Vik",
+            True,
+        ),
+        (
+            "Where is Ida Holm buried?",
+            "Ida Holm was a nurse. She is buried in Vik.\n\nFrank Lund sailed.",
+            "Vik",
+            False,
+        ),
+        ("Where is Frank Lund buried?", "Ida Holm met Frank Lund. He is buried in Vik.", "Vik", False),
+        ("When is the trip of class 8b?", "Trip of class 7b: 4 May. At 8, lunch.", "4 May", True),
+        ("When is the trip of class 7b?", "Trip of class 7b: 4 May. At 8, lunch.", "4 May", False),
+        ("How deep is W3?", "W3 broke.\n\nWafer: W1; Deep: 61", "61", True),
+        ("What is the price of the beech board?", "Name: Pine board; Price: 7", "7", True),
+        ("What is the price of the pine board?", "Name: Pine board; Price: 7", "7", False),
+        ("When does Bo Lund retire?", "Boat: Bo Lund, yard.\n\nAda Holm will retire in 2027.", "2027", True),
+        ("When does Ada Holm retire?", "Boat: Bo Lund, yard.\n\nAda Holm will retire in 2027.", "2027", False),
+        ("Who is head of the music room?", "Head of the house: Bo\nMusic room: Ann\nYard: Cy", "Bo", True),
+        ("Who is head of the house?", "Head of the house: Bo\nMusic room: Ann\nYard: Cy", "Bo", False),
+        ("Who fetches Ann?", "Ann: I need a lift\nBo: Cy fetches you\nAnn: good", "Cy", False),
+        ("How many points has Vik?", "Team: Vik; Points: 4; Board points: 22", "4", False),
+        ("What is the price of the long board?", "Name: Pine board, long; Price: 7", "7", False),
+    ],
+)
+def test_another_than_the_sentence_is_about(question, text, answer, is_suspected):
+    start = text.index(answer)
+    found = Span(answer, 0, start, start + len(answer), 3.0, 0.0, ((answer, 0.0),))
+    values = features(question, [text], "", [found], [1.0], 0)
     assert any(values[sign] for sign in ("overlooked", "misplaced")) == is_suspected
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mbc_engine.mini.kinds.figures import worked_out
+from mbc_engine.mini.kinds.figures import is_of_one_row, worked_out
 from mbc_engine.mini.kinds.passages import Passage
 
 STATEMENT = (
@@ -55,6 +55,10 @@ SOIL = (
     "LabNo: NL2; SampleID: SO-02; OrganicMatter_pct: 20.8",
 )
 ELECTRICITY = ("Month: 2024-01; Price per kWh: 0.31; Cost: 96.10", "Month: 2024-02; Price per kWh: 0.33; Cost: 86.80")
+LEAGUE = (
+    "Rank: 1; Team: Vik; Points: 14; Board points: 41.5",
+    "Rank: 2; Team: Moss; Points: 12; Board points: 37",
+)
 WITH_TOTAL = ("Item: rope; Cost: 4", "Item: lamp; Cost: 5", "Item: Total; Cost: 9")
 
 
@@ -109,6 +113,7 @@ WITH_TOTAL = ("Item: rope; Cost: 4", "Item: lamp; Cost: 5", "Item: Total; Cost: 
         (MEMBERS, "How many unpaid members?", "2", [1, 2]),
         (MEMBERS, "How many members play chess?", None, []),
         (MEMBERS, "How many towns are there?", None, []),
+        (SALES, "How many days are there?", "3", [0, 1, 2]),
         (PRICES, "How many hours are a flyer and an icon?", None, []),  # no row has both
         (PRICES, "How many hours are there in all?", "37", [0, 1, 2, 3]),
         # What is not understood is left to the reader.
@@ -158,6 +163,16 @@ WITH_TOTAL = ("Item: rope; Cost: 4", "Item: lamp; Cost: 5", "Item: Total; Cost: 
             None,
             [],
         ),
+        (LEAGUE, "Which team has the most points?", "Vik", [0]),  # not board points
+        (LEAGUE, "Who has the fewest board points?", "Moss", [1]),  # a rank is no name
+        (LEAGUE, "How many teams are there?", "2", [0, 1]),
+        (LEAGUE, "Who has been on the board longest?", None, []),
+        (
+            ("Item: sill; Amount: 2; Price: 310 euros", "Item: floor; Amount: 8; Price: 960 euros"),
+            "What is the most expensive item?",
+            "floor",
+            [1],
+        ),
         (WITH_TOTAL, "What is the total cost?", None, []),  # it is written there
         (WITH_TOTAL, "What is the average cost?", "4.5", [0, 1]),
         (("Item: rope; Size: 30 %", "Item: lamp; Size: 5 cm"), "Which item has the largest size?", None, []),
@@ -172,3 +187,24 @@ def test_figures(table: tuple[str, ...], question: str, answer: str | None, rows
     reply = worked_out(question, passages)
     assert (reply and reply.text, [item.passage for item in reply.items] if reply else []) == (answer, rows)
     assert reply is None or reply.is_certain
+
+
+@pytest.mark.parametrize(("name", "answer"), [("boats 2026.csv", "Moss"), ("boats 2025.csv", None)])
+def test_a_year_that_the_whole_table_is_of(name: str, answer: str | None) -> None:
+    passages = [Passage(text, name, at) for at, text in enumerate(("Boat: Vik; Cost: 12", "Boat: Moss; Cost: 98"))]
+    reply = worked_out("Which boat had the highest cost in 2026?", passages)
+    assert (reply and reply.text) == answer
+
+
+@pytest.mark.parametrize(
+    ("question", "row", "is_part"),
+    [
+        ("How many hours did they work in all?", "Name: Ann; Hours: 7", True),
+        ("How many hours did Ann work in all?", "Name: Ann; Hours: 7", False),
+        ("How many hours did they work in all?", "Name: Ann; Total hours: 7", False),
+        ("How many hours did they work?", "Name: Ann; Hours: 7", False),
+        ("How many hours did they work in all?", "They worked 7 hours in all.", False),
+    ],
+)
+def test_a_total_is_not_one_row(question: str, row: str, is_part: bool) -> None:
+    assert is_of_one_row(question, row) == is_part

@@ -4,14 +4,16 @@ import pytest
 
 from mbc_engine.mini.kinds import compose
 from mbc_engine.mini.kinds.forms import kind_of
+from mbc_engine.mini.kinds.lists import cells_alike, length_of_list
 from mbc_engine.mini.kinds.passages import Passage, search_text
+from mbc_engine.mini.kinds.quotations import asked_there
 
 
 @pytest.mark.parametrize(
     ("kind", "questions"),
     {
         "fact": "When was Ada born?|where does simon live|How many boats does the club own?|Who is the treasurer?|"
-        "When he left, did she know what he wanted?|What is Ada angry about?|What is all the fuss about?|"
+        "When he left, did she know what he wanted?|Which article is out of stock?|What is Ada angry about?|What is all the fuss about?|"
         "What was said to be the cause?|Who wrote the short summary?|For whose sake, did she leave?|What gas was in the balloons?|Which Giants player scored?|what is the capital of Peru|How tall is it?|"
         "Which senator was angry that Houston didn't get a shuttle?|who runs nasa|What happened?",
         "keywords": "belgium panama score|taipei lantern festival mayor",
@@ -22,7 +24,7 @@ from mbc_engine.mini.kinds.passages import Passage, search_text
         "cause": "Why was the bridge closed?|What was the reason for the delay?",
         "summary": "What happened at the mill?|Tell me about Ada|Summarise the report|What do my notes say about roofs?|"
         "Give me the gist of the report|what is the letter to the council about, briefly|What was decided on the roof?",
-        "mentions": "Which of my notes mention Ada?",
+        "mentions": "Which of my notes mention Ada?|Which articles are about Ada?",
         "several": "Who won?|who died|What was stolen?|What was decided?",
         "yes_no": "Was Ada born in Oslo?|May members bring dogs?|Will Ada's boat float?|Bo comes in May, does Ada have to agree?",
         "comparison": "Who is older, Ada or Bo?|Is flat 12 or flat 14 cheaper?|how does flat 12 differ from flat 14",
@@ -66,12 +68,16 @@ MILL = "# The mill\n\nStarting the mill:\n\n1. Open the gate.\n2. Lift the sluic
         ("Which payments lack a receipt?", "2 May", "It is for 2 May (4 euros) and 9 May (3 euros).", ("2 May (4 euros) and 9 May (3 euros)", 2)),
         ("What are the parts?", "3 g of barley", "Parts: 3 g of barley, 2 g of oats and salt.", ("3 g of barley, 2 g of oats and salt", 3)),
         ("Which player won?", "Ada", "Ada, a nurse, was there.", None),
+        ("Who are the tenants?", "Ada", "Ada is the tenant.\n\n1. Rent. It is due on Mondays.\n\n2. Keys. There are two.", None),
+        ("Which animals are kept?", "cats", "The house\n\n1. Pets. There are cats and dogs.\n\n2. Keys. Two are kept.", None),
+        ("What are the rules?", "", "The rules\n\n1. Pay. It is due.\n2. Wait. It is late.", ("Pay. It is due. and Wait. It is late.", 2)),
         ("what should a new member bring", "a rope", "Bring:\n- a rope\n- a lamp", ("a rope and a lamp", 2)),
         ("How can a younger member apply?", "letter", "It is free. Members apply by letter.", ("Members apply by letter.", 0)),
         ("which machines stand in the far shed", "", "name: Saw; place: far shed\nname: Drill; place: far barn\nname: Lathe; place: far shed",
          ("Saw and Lathe", 2)),
         ("Why was it closed?", "bearings", "It was closed because two bearings had rusted through, and rebuilt.",
          ("two bearings had rusted through", 0)),
+        ("Why was it closed?", "fire", "It closed because of a fire and was sold in May.", ("a fire", 0)),
         ("Why was it closed?", "rust", "Its rust was a danger.", None),
         ("Why is the mill closed?", "1820", "The mill is of 1820. It was closed because otters nested there.",
          ("otters nested there", 0)),
@@ -81,6 +87,8 @@ MILL = "# The mill\n\nStarting the mill:\n\n1. Open the gate.\n2. Lift the sluic
         ("How do I make soup?", "50", "# Soup\n\nTakes 50 minutes.\n\n## Soup, with\n- leek\n- salt\n\n## Making soup\n1. Mix.\n2. Boil.",
          ("1. Mix. 2. Boil.", 2)),
         ("What rivers are in Peru?", "", "river: Osk; land: Peru\nriver: Vell; land: Chile\nriver: Ruun; land: Peru", ("Osk and Ruun", 2)),
+        ("Which books were published by Harrow & Kent?", "", "book: Ode; publisher: Harrow & Kent\nbook: Ash; publisher: Moss\nbook: Elm; publisher: Harrow & Kent",
+         ("Ode and Elm", 2)),
         ("What rivers are in Cuba?", "", "river: Osk; land: Peru\nriver: Vell; land: Chile", None),
     ],
 )  # fmt: skip
@@ -143,6 +151,8 @@ def test_lists_steps_and_causes(question: str, span: str, text: str, expected: t
         ("Compare the water of C3 and C4 plants", "Light; C3: 2; C4: 1\nWater; C3: 400; C4: 250", "Water; C3: 400; C4: 250"),
         ("What happened at the mill?", "The mill burned down on Sunday. Nobody was hurt. The mill had stood for a century.",
          "The mill burned down on Sunday. The mill had stood for a century."),
+        ("What was decided at the mill?", "Mill\n\n- Ada: the wheel is done\n- Bo: ill\n\nDecisions:\n- Gate 5 stays shut\n- We paint",
+         "Gate 5 stays shut and We paint"),
         ("What happened on 17 January 2023?", "Sample F17 of January 2023 had -17.8 degrees.", None),
         ("Are we open?", "If you smell gas, open windows at once and leave.", "If you smell gas, open windows at once and leave."),
         ("Are dogs allowed on Mondays?", "Mondays: dogs", "Mondays: dogs"),
@@ -200,6 +210,64 @@ def test_answers_from_several_passages() -> None:
     assert search_text("Give me the gist of the quick race") == " of the quick race".strip()
     assert search_text("What was decided on the main road, briefly") == "on the main road"
     assert search_text("Who won the race?") == "Who won the race?"
+
+
+LESSONS = (
+    "Lesson: 1; Teacher: Ada; Mon: Art; Tue: Latin",
+    "Lesson: 2; Teacher: Bo; Mon: Art",
+    "Lesson: 3; Teacher: Ada; Mon: Maths",
+)
+
+
+@pytest.mark.parametrize(
+    ("question", "span", "expected"),
+    [
+        ("What does Ada teach on Monday?", "Art", "Art and Maths"),
+        ("What does Ada teach on Tuesday?", "Latin", None),
+        ("What does Bo teach on Monday?", "Art", None),
+        ("Who teaches art?", "Ada", "Ada and Bo"),
+        ("Which lesson is taught by Ada?", "1", "1 and 3"),
+        ("Who teaches art first?", "Ada", None),
+        ("Who teaches art in lesson 2?", "Ada", None),
+        ("Who teaches?", "Ada", None),
+    ],
+)
+def test_other_rows_with_all_that_is_asked(question: str, span: str, expected: str | None) -> None:
+    places = [(text.index(span), text.index(span) + len(span)) if span in text else None for text in LESSONS]
+    rows = [Passage(text, f"plan.csv#row {at}", at, "", None, places[at]) for at, text in enumerate(LESSONS)]
+    reply = cells_alike(question, rows, next(at for at, place in enumerate(places) if place))
+    assert (reply and reply.text) == expected
+
+
+@pytest.mark.parametrize(
+    ("question", "text", "expected"),
+    [
+        ("How many defects were there?", "Flat\n\nDefects:\n\n- a tap\n- a window", "2"),
+        ("How many steps has the cake?", "# Cake\n\nItems:\n- egg\n- salt\n\nSteps:\n1. Mix.\n2. Wait.\n3. Bake.", "3"),
+        ("How many eggs has the cake?", "# Cake\n\nItems:\n- egg\n- salt", None),
+        ("How many soups are there?", "# Leek soup\n\n- leek\n- salt", None),
+        ("How many defects were there?", f"Defects:\n- a tap\n- a window{' and so on' * 50}", None),  # or more
+    ],
+)  # fmt: skip
+def test_entries_of_a_list_are_counted(question: str, text: str, expected: str | None) -> None:
+    reply = length_of_list(question, [Passage(text)])
+    assert (reply and reply.text) == expected
+
+
+@pytest.mark.parametrize(
+    ("question", "text", "expected"),
+    [
+        ("where are the logs", "How is it? Good. Where are the logs? In X. There are two. Why? So.", ("In X. There are two.", True)),
+        ("Where are the logs?", "Q: Where are the logs?\nA: In X.\n\nMore.", ("In X.", True)),
+        ("Where are the logs?", "## Where are the logs?\n\nIn X.\n\nMore.", ("In X.", True)),
+        ("Who sings?", "[18:05] Bo: ok. who sings?\n[18:06] Cy: Ada does\n[18:07] Bo: good", ("[18:06] Cy: Ada does", False)),
+        ("Who sings?", "Who sings? Who plays? Bo.", None),
+        ("Who sings?", "I know who sings.", None),
+    ],
+)  # fmt: skip
+def test_a_question_that_is_in_the_text(question: str, text: str, expected: tuple[str, bool] | None) -> None:
+    reply = asked_there(question, [Passage(text)])
+    assert (reply and (reply.text, reply.is_certain)) == expected
 
 
 def test_the_same_of_two_documents() -> None:

@@ -3,12 +3,15 @@
 import pytest
 
 from mbc_engine.mini.penalties import (
+    clauses_of_others,
     denied_edges,
     is_of_another_thing,
     labels,
     penalties,
+    penalty,
     sections_of_others,
 )
+from mbc_engine.sources import Known
 
 
 @pytest.mark.parametrize(
@@ -41,9 +44,16 @@ def test_labels(question, text, found):
     assert [text[start:end] for start, end in labels(question, text)] == found
 
 
-def test_what_is_struck_out():
-    text = "~~5 €~~ 4 €"
-    assert [text[at.start : at.end] for at in penalties("What does it cost?", text)] == ["~~5 €~~"]
+@pytest.mark.parametrize(
+    ("question", "text", "found"),
+    [
+        ("What does it cost?", "~~5 €~~ 4 €", ["~~5 €~~"]),
+        ("How many came last year?", "400 came, 57 more than last year.", ["57 more than"]),
+        ("How many more came this year?", "400 came, 57 more than last year.", []),
+    ],
+)
+def test_what_is_struck_out_or_only_a_difference(question, text, found):
+    assert [text[at.start : at.end] for at in penalties(question, text)] == found
 
 
 PRINTERS = (
@@ -71,6 +81,25 @@ def test_sections_of_others(question, text, others):
 
 
 @pytest.mark.parametrize(
+    ("question", "text", "others"),
+    [
+        (
+            "What is the price outside the city?",
+            "Within it costs 15 euros, outside 29.",
+            ["Within it costs 15 euros, "],
+        ),
+        ("How good is the left eye?", "Acuity right 0.8, left 0.6. It is right.", ["Acuity right 0.8, "]),
+        ("When is it open on Monday?", "Open Monday, Friday and Sunday from 9 to 12.", []),  # a list of days
+        ("When is it open on Friday?", "Open Monday, Friday and Sunday from 9 to 12.", ["Open Monday, "]),
+        ("Is it left or right?", "Right 0.8, left 0.6.", []),
+        ("How old is it?", "Right 0.8, left 0.6.", []),
+    ],
+)
+def test_clauses_of_others(question, text, others):
+    assert [text[start:end] for start, end in clauses_of_others(question, text)] == others
+
+
+@pytest.mark.parametrize(
     ("question", "text", "is_another"),
     [
         ("what is the rent of flat b", "Flat C is let.", True),
@@ -85,7 +114,24 @@ def test_sections_of_others(question, text, others):
         ("Who invigilates Physics Paper 1?", "Physics paper 1 and Paper 2", False),
         ("What happened on May 12?", "On May 13", False),  # a time
         ("who teaches in room 14", "Rooms 12 and 14", False),
+        ("What is the seventh lesson on Monday?", "Lesson: 6; Monday: Art", True),
+        ("What is the sixth lesson on Monday?", "Lesson: 6; Monday: Art", False),
+        ("Who came to the second lesson?", "Lesson 2 was full.", False),
     ],
 )
 def test_another_thing(question: str, text: str, is_another: bool) -> None:
     assert is_of_another_thing(question, text) == is_another
+
+
+@pytest.mark.parametrize(
+    ("question", "text", "is_another"),
+    [
+        ("Where do we sleep on 20 August?", "Day: 6; Date: 12 August; Place: Vik", True),
+        ("Where do we sleep on 12 August?", "Day: 6; Date: 12 August; Place: Vik", False),
+        ("Where do we sleep on 9 August?", "From 7 to 12 August we are in Vik.", False),
+        ("Where do we sleep on 9 August?", "We sleep in Vik.", False),
+    ],
+)
+def test_another_day(question: str, text: str, is_another: bool) -> None:
+    start = text.index("Vik")
+    assert bool(penalty(question, text, Known("", None), start, start + 3)) == is_another

@@ -16,8 +16,8 @@ from mbc_engine.mini.kinds.lists import name_of
 from mbc_engine.mini.kinds.passages import Item, Passage, Reply, Row, joined, table_rows
 from mbc_engine.mini.words import NEGATION, missing
 from mbc_engine.sources import content_stems
-from mbc_engine.text.dates import asks_when, months_in, period_in
-from mbc_engine.text.document import MONTH_NAMES, MONTH_WORDS, date_in_name
+from mbc_engine.text.dates import asks_when, days_in, months_in, period_in
+from mbc_engine.text.document import MONTH_NAMES, date_in_name
 from mbc_engine.text.language import canonical_question
 
 Operation = Literal["total", "average", "most", "least", "count"]
@@ -25,7 +25,10 @@ Operation = Literal["total", "average", "most", "least", "count"]
 _OPERATIONS: Final[Sequence[tuple[Operation, str]]] = (
     ("average", r"\baverage\b|(?:^|\bthe )mean\b"),
     ("least", r"\b(?:lowest|least|smallest|minimum|cheapest|shortest|fewest|lightest|worst)\b"),
-    ("most", r"\b(?:highest|most|largest|biggest|greatest|maximum|longest|tallest|heaviest|dearest|best)\b"),
+    (
+        "most",
+        r"\b(?:highest|most|largest|biggest|greatest|maximum|longest|tallest|deepest|widest|heaviest|dearest|best)\b",
+    ),
     ("total", r"\b(?:total|sum of|al(?:l )?together|in all)\b"),
     ("total", r"^(?:how much|what) (?:money )?(?:did|do|have|has) [\w' ]{1,30}? (?:spend|spent|earn|earned)\b"),
     ("count", r"^how many\b"),
@@ -46,23 +49,37 @@ _OF_INCOME: Final = re.compile(
     r"\b(?:earn(?:ed)?|t(?:ake|ook|akings)|income|sales|revenue|turnover|received?|best|worst)\b", re.IGNORECASE
 )
 _MONEY: Final = stems_of("amount price cost sum paid fee value eur euro usd gbp chf dollar pound betrag preis kosten")
+_PRICES: Final = stems_of("price cost")
 _INCOME: Final = stems_of("in credit income takings sales revenue turnover received total")
-# Words that ask for a column without its name, and words in such names; tried in this order.
+# Words that ask for a column without its name, and words in such names; tried in this order. Those of a size are of no
+# other column, unless its whole name is said.
+_OF_SIZE: Final = tuple(
+    (re.compile(rf"\b(?:{asking})\b", re.IGNORECASE), stems_of(names))
+    for asking, names in (
+        ("longest|shortest", "length duration distance time days hours minutes seconds km miles metres pages"),
+        ("tallest", "height"),
+        ("deepest", "depth"),
+        ("widest", "width"),
+        ("heaviest|lightest", "weight mass"),
+    )
+)
 _IMPLIED: Final = (
     (_OF_EXPENSES, stems_of("out debit expense expenses spent")),
     (_OF_INCOME, _INCOME),
-    (re.compile(r"\b(?:cheapest|(?:most|least) expensive|dearest|money|prices?)\b", re.IGNORECASE), _MONEY),
+    (
+        _OF_PRICE := re.compile(r"\b(?:cheapest|(?:most|least) expensive|dearest|money|prices?)\b", re.IGNORECASE),
+        _PRICES,
+    ),
+    (_OF_PRICE, _MONEY),
     (_OF_EXPENSES, _MONEY),
     (_OF_INCOME, stems_of("amount sum value eur euro usd gbp chf dollar pound betrag")),
-    (re.compile(r"\b(?:longest|shortest)\b", re.IGNORECASE), stems_of("length duration distance time")),
-    (re.compile(r"\btallest\b", re.IGNORECASE), stems_of("height")),
-    (re.compile(r"\b(?:heaviest|lightest)\b", re.IGNORECASE), stems_of("weight mass")),
+    *_OF_SIZE,
 )
 _CURRENCY: Final = re.compile("[€$£]|\\b[A-Z]{3}\\b")
 # What a question may say beside the columns and values of the table.
 _ASKING: Final = stems_of(
     "average mean total sum altogether all lowest least smallest minimum cheapest shortest fewest lightest highest most "
-    "largest biggest greatest maximum longest tallest heaviest dearest expensive spend spent earn earned cost money bill "
+    "largest biggest greatest maximum longest tallest deepest widest heaviest dearest expensive spend spent earn earned cost money bill "
     "payment expense amount figure number value much many high low use used pay paid take took takings together best worst "
     "anything yet already still since havent hasnt didnt dont"
 )
@@ -76,7 +93,7 @@ _LEVEL: Final = re.compile(
     r"\b(?:balance|saldo|remaining|left|rate|each|per|average|mean|unit|stand)\b|%", re.IGNORECASE
 )
 _QUANTITIES: Final = stems_of("quantity qty amount count sold pieces units stock sum total price")
-_PRICES, _PIECES = stems_of("price cost"), stems_of("quantity qty pieces units")
+_PIECES: Final = stems_of("quantity qty pieces units")
 _KINDS: Final = re.compile(r"currency|type|kind|direction|in/out|unit", re.IGNORECASE)  # of figures, in a column
 _INCOMING: Final = re.compile(r"\b(?:income|salary|refunds?|credit|deposit|received)\b", re.IGNORECASE)
 # A number with what stands before and after it.
@@ -96,10 +113,6 @@ _MOST_SHOWN: Final = 10
 _MOST_COLUMNS: Final = 64
 _TIMES: Final = stems_of("year month day date week")
 _MONTHS: Final = stems_of(" ".join((*MONTH_NAMES, *(name[:3] for name in MONTH_NAMES))))
-_DAY_OF_MONTH: Final = re.compile(
-    rf"\b\d\d?(?:st|nd|rd|th)?(?: of)? (?:{MONTH_WORDS})\b|\b(?:{MONTH_WORDS}) \d\d?(?:st|nd|rd|th)?\b(?!\d)",
-    re.IGNORECASE,
-)
 YEAR: Final = re.compile(r"(?<!\d)(?:19|20)\d\d(?!\d)")
 
 
@@ -130,6 +143,15 @@ def worked_out(question: str, passages: Sequence[Passage]) -> Reply | None:
         best = (max if operation == "most" else min)(figures.values())
         return table.of_rows(question, stems, name, [at for at in figures if figures[at] == best], rows)
     return table.total(name, figures, is_mean=operation == "average")
+
+
+def is_of_one_row(question: str, text: str) -> bool:
+    """Whether a total or average is asked for, and a row of a table is of something else, as the question does not name."""
+    row = next(iter(table_rows(text)), None)
+    if row is None or operation_of(question) not in ("total", "average"):
+        return False
+    names, values = zip(*row, strict=True)
+    return not any(map(_TOTAL.search, names)) and content_stems(question).isdisjoint(stems_of(" ".join(values)))
 
 
 def _of_sign(question: str, figures: Mapping[int, Decimal]) -> Mapping[int, Decimal]:
@@ -209,6 +231,11 @@ class _Table:
             return {number for number, value in self.figures[name].values.items() if value}
         return None
 
+    def _names_rows(self, name: str) -> bool:
+        """Whether a column has other words for each row, and no numbers."""
+        cells = {*self.cells[name].values()}
+        return len(cells) == len(self.rows) and not re.search(r"\d", " ".join(cells))
+
     @property
     def has_one_row_a_day(self) -> bool:
         days = [*next(iter(self.dates.values()), {}).values()]
@@ -223,9 +250,13 @@ class _Table:
         for stems in (wanted, *(implied for asking, implied in _IMPLIED if asking.search(question))):
             shared = {name: len(stems & self.stems[name]) for name in self.figures}
             best = [name for name in shared if shared[name] == max(shared.values())]
+            if len(best) > 1:  # points, beside board points
+                best = [name for name in best if self.stems[name] <= stems]
             if len(best) == 1 and shared[best[0]]:
                 is_best = re.search(r"\b(?:best|worst)\b", question, re.IGNORECASE)
-                return None if is_best and _INCOME.isdisjoint(self.stems[best[0]]) else best[0]
+                sizes = [names for asking, names in _OF_SIZE if asking.search(question)]
+                needed = [_INCOME] if is_best else [] if self.stems[best[0]] <= wanted else sizes
+                return best[0] if all(names & self.stems[best[0]] for names in needed) else None
         return None
 
     def figures_of(self, name: str, rows: Sequence[int], question: str) -> Mapping[int, Decimal]:
@@ -266,7 +297,9 @@ class _Table:
             return []
         if dates:
             wanted = wanted - _TIMES
-        if months_in(question) or period_in(question) or YEAR.search(question):
+        years_asked = {*YEAR.findall(question)}
+        is_of_all = not dates and not months_in(question) and years_asked == {*YEAR.findall(self.said)}
+        if not is_of_all and (months_in(question) or period_in(question) or years_asked):
             if len(dates) < len(self.rows):
                 return []
             chosen = {number for number, day in dates.items() if _is_of(question, day, years)}
@@ -300,7 +333,10 @@ class _Table:
 
     def count(self, question: str, counted: set[str], rows: Sequence[int]) -> Reply | None:
         """How many rows a question is about, if a row is one of what it asks for."""
-        first, *others = self.cells
+        # A row is of what its first column says, or of the column that is counted if each row has other words there.
+        named = [name for name in self.cells if self.stems[name] == counted and self._names_rows(name)]
+        first = next(iter([*named, *self.cells]))
+        others = [name for name in self.cells if name != first]
         done = {*chain(*(self.stems[name] for name in self.done))}
         counted = counted - done
         is_named = not missing(counted, first)
@@ -319,6 +355,7 @@ class _Table:
     ) -> Reply | None:
         """What a question asks of the first of some rows by a column: the figure, another cell, or their name."""
         asked = [other for other in self.cells if other != name and not wanted.isdisjoint(self.stems[other])]
+        asked = [other for other in asked if other not in self.figures or not self.stems[other] <= self.stems[name]]
         if asks_when(question) or not wanted.isdisjoint(_TIMES):
             dates = self._dates_for(wanted)
             asked = [other for other in self.dates if self.dates[other] == dates] or asked
@@ -357,7 +394,7 @@ def _is_of(question: str, day: str, years: Collection[str]) -> bool:
     """Whether an ISO date is of the time that a question names, or since then if it says so; `years` are of all dates."""
     period, months = period_in(question), months_in(question)
     is_unclear = len({*YEAR.findall(question)}) > 1 or (period is None and (len(years) > 1 or not months))
-    if is_unclear or (_DAY_OF_MONTH.search(question) and not (period and period.day)):
+    if is_unclear or (days_in(question) and not (period and period.day)):
         return False
     if re.search(r"\bsince\b", question, re.IGNORECASE):
         first = period.span[0].isoformat() if period else f"{day[:5]}{min(months):02}"

@@ -4,13 +4,13 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final, Literal
 
+from mbc_engine.mini.words import ORDINALS
 from mbc_engine.text.language import AUXILIARIES, QUESTION_WORDS, canonical_question
 
 Kind = Literal[
     "fact", "keywords", "list", "step", "steps", "cause", "summary", "mentions", "several", "yes_no", "comparison"
 ]
 
-ORDINALS: Final = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
 NUMBERS: Final = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 ANY_ORDINAL: Final = rf"(?:{'|'.join(ORDINALS)}|last|final|\d+(?:st|nd|rd|th))"
 ANY_NUMBER: Final = rf"(?:\d+|{'|'.join(NUMBERS)})"
@@ -50,7 +50,7 @@ _DECIDED: Final = r"^what (?:was|were|has been) (?:decided|agreed|discussed|said
 ONLY_SUMMARY: Final = re.compile(rf"{_GIVE}(?:gist|main points)\b|{_IN_SHORT}\W*$|{_DECIDED}\b", re.IGNORECASE)
 # Tried in this order on the question in lower case, without its question mark.
 _FORMS: Final[Sequence[tuple[Kind, str]]] = (
-    ("mentions", rf"^(?:in )?(?:which|list|show|find|what {_NOTES})\b.*\b{_NOTES} (?:\w+ )?(?:mention|talk|speak|are|is|say|contain|refer|discuss|deal|cover|have|do i have)"),
+    ("mentions", rf"^(?:in )?(?:which|list|show|find|what {_NOTES})\b.*\b{_NOTES} (?:\w+ )?(?:mention|talk|speak|(?:is|are) (?:about|on|from)\b|say|contain|refer|discuss|deal|cover|have|do i have)"),
     ("summary", rf"^what (?:do|does|did) (?:\w+ ){{0,3}}{_NOTES} (?:\w+ )?(?:say|tell|know|have)\b|^what is (?:known|said|written|new) (?:about|on|of|in|at)\b"),
     ("summary", r"^what(?: has|'s| is| else)? (?:happened|happens|happening|took place|went on)\b(?! (?:if|when)\b).*\w|^what do (?:i|we|you) (?:know|have) (?:about|on|of)\b"),
     ("summary", r"^(?:please )?(?:(?:tell|remind) (?:me|us) (?:more |all |something )?(?:about|of|what happened)|summari[sz]e|sum up|describe|outline)\b"),

@@ -7,9 +7,9 @@ from itertools import chain
 from typing import Final, NamedTuple
 
 from mbc_engine.bank.words import stems_of
-from mbc_engine.mini.kinds.forms import ANY_NUMBER, ANY_ORDINAL, LOOKED_AT, NUMBERS, ORDINALS, Kind
+from mbc_engine.mini.kinds.forms import ANY_NUMBER, ANY_ORDINAL, LOOKED_AT, NUMBERS, Kind
 from mbc_engine.mini.kinds.passages import GENERIC, NAMED, Item, Passage, Reply, Row, joined, table_rows
-from mbc_engine.mini.words import NEGATION, missing
+from mbc_engine.mini.words import NEGATION, ORDINALS, missing
 from mbc_engine.sources import content_stems, sentence_around
 from mbc_engine.text import split_sentences
 from mbc_engine.text.characters import on_one_line
@@ -24,6 +24,8 @@ _ITEM: Final = re.compile(
     r"[ \t]+(?P<text>\S.*)$",
     re.IGNORECASE,
 )
+_HOW_MANY: Final = re.compile(r"\W*how many (?P<what>\w+)", re.IGNORECASE)
+_SURELY_WHOLE: Final = 500  # characters: no chunk ends earlier but with its document
 _TICKED: Final = re.compile(r"\b(?:done|finished|completed?|ticked|checked)\b")
 _UNTICKED: Final = re.compile(r"\b(?:still|needs?|open|left|remaining|to ?do|undone|unfinished|pending|outstanding)\b")
 
@@ -35,7 +37,7 @@ class _Entry(NamedTuple):
     end: int
 
 
-def _lists(text: str) -> list[list[_Entry]]:
+def lists_in(text: str) -> list[list[_Entry]]:
     """The lists of a passage, an item a line or more."""
     lists: list[list[_Entry]] = []
     is_open, start = False, 0
@@ -70,17 +72,20 @@ def whole_list(kind: Kind, question: str, passages: Sequence[Passage], best: int
         (at, each)
         for at in order
         if not any(keys[key] > 1 for key in records[at])
-        for each in _lists(passages[at].text)
+        for each in lists_in(passages[at].text)
     ]
     for at, entries in sorted(lists, key=lambda placed: kind == "steps" and not _is_numbered(placed[1])):
         passage, first, last = passages[at], entries[0].start, entries[-1].end
         before = passage.text[:first].rstrip().rpartition("\n\n")[2]
         title = passage.text.partition("\n")[0] if kind in ("steps", "keywords") else ""
+        is_prose = kind == "list" and 2 * sum(len(split_sentences(entry.text)) > 1 for entry in entries) > len(entries)
+        if is_prose and before.endswith("."):  # numbered clauses, not what the text before them names
+            continue
         is_named = bool(wanted) and not missing(wanted, f"{passage.context} {title} {before}")
         if kind == "keywords" or len(entries) < 2:  # only if the line above it says so
             is_list = kind == "keywords" or (kind == "list" and not _is_numbered(entries))
             is_named = is_named and is_list and not content_stems(question).isdisjoint(stems_of(before))
-        is_in = at == best and passage.span and passage.span[0] < last and passage.span[1] > first
+        is_in = at == best and passage.span and passage.span[0] < last and passage.span[1] > first and not is_prose
         if is_named or (is_in and len(entries) > 1):
             whole = (
                 _continued(at, entries, lists, passages) if _is_numbered(entries) else [(at, one) for one in entries]
@@ -102,6 +107,20 @@ def whole_list(kind: Kind, question: str, passages: Sequence[Passage], best: int
     first_line = text.partition("\n")[0]
     is_certain = len(items) > 2 and not missing(wanted, f"{passages[best].context} {first_line} {sentence}")
     return Reply(on_one_line(text[start:end]), items, is_certain)
+
+
+def length_of_list(question: str, passages: Sequence[Passage]) -> Reply | None:
+    """How many entries the list has of which the line above says what a question counts, unless it may be cut."""
+    asked = _HOW_MANY.match(question)
+    listed = whole_list("keywords", question[asked.start("what") :], passages, None) if asked else None
+    if asked is None or listed is None or len(listed.items) < 2:
+        return None
+    first, *_, last = listed.items
+    text = passages[first.passage].text
+    above = text[: text.find(first.sentence)].rstrip("-*\u2022 \t\n").rpartition("\n\n")[2]
+    is_cut = len(text) > _SURELY_WHOLE and text.rstrip().endswith(last.sentence)
+    is_counted = re.search(rf"\b{asked['what']}\b", above, re.IGNORECASE) is not None
+    return Reply(str(len(listed.items)), listed.items, is_certain=True) if is_counted and not is_cut else None
 
 
 def _is_numbered(entries: Sequence[_Entry]) -> bool:
@@ -187,6 +206,7 @@ def _end_of_list(text: str, start: int, end: int) -> int:
 
 _EXCEPTION: Final = re.compile(rf"{NEGATION.pattern}|\b(?:except|but)\b", re.IGNORECASE)
 _NAMES: Final = ("name", "title")  # of columns that say what a row is about, if the first does not
+_RANK: Final = re.compile(r"\d{1,3}\.?")
 
 
 def table_column(question: str, passages: Sequence[Passage], best: int | None) -> Reply | None:
@@ -198,7 +218,8 @@ def table_column(question: str, passages: Sequence[Passage], best: int | None) -
     if not rows or _EXCEPTION.search(question):
         return None
     stems = content_stems(question)
-    headers = stems_of(" ".join(column for _, row in rows for column, _ in row))
+    columns_said = " ".join(column for _, row in rows for column, _ in row)
+    headers = stems_of(columns_said)
     asked = {stem for stem in stems if stem in headers} or {
         stem for stem in stems if any(stem in stems_of(passages[at].context) for at, _ in rows)
     }
@@ -219,7 +240,7 @@ def table_column(question: str, passages: Sequence[Passage], best: int | None) -
         value = next(asked_cells, name_of(row))
         if not bound & stems_of(value):
             items.setdefault(value, Item.of_row(value, at, row))
-    is_certain = stems <= asked | bound | headers | GENERIC
+    is_certain = not missing(stems - asked - bound - GENERIC, columns_said)
     if (
         not items
         or not (bound or len(items) > 1)
@@ -244,9 +265,37 @@ def _rows_with_value(stems: set[str], rows: Sequence[tuple[int, Row]]) -> Reply 
     return Reply(joined([*items]), tuple(items.values()), is_certain=True) if is_best else None
 
 
+_SELECTING: Final = re.compile(
+    rf"\b(?:{ANY_ORDINAL}|next|latest|\w{{3,}}est|most|least|before|after|than)\b", re.IGNORECASE
+)
+
+
+def cells_alike(question: str, passages: Sequence[Passage], best: int) -> Reply | None:
+    """The cell with the reader's span, and those of its column in other rows of its table that have all that is asked.
+
+    As all that Ada teaches, if "Teacher: Ada" is in several rows: what a row has of the question has to be whole cells.
+    """
+    span, stems, asked = passages[best].span, content_stems(question), stems_of(question)
+    rows = [(at, row) for at, passage in enumerate(passages) for row in table_rows(passage.text)]
+    if span is None or _SELECTING.search(question):
+        return None
+    found = on_one_line(passages[best].text[slice(*span)])
+    column = next((name for at, row in rows if at == best for name, value in row if found in value), None)
+    values = stems_of(" ".join(value for _, row in rows for _, value in row))
+    items: dict[str, Item] = {}
+    for at, row in sorted(rows, key=lambda row: passages[row[0]].place):
+        cells, is_same = dict(row), passages[at].name.partition("#")[0] == passages[best].name.partition("#")[0]
+        whole = [said for name, value in row if name != column and (said := stems_of(value)) and said <= asked]
+        if is_same and column in cells and whole and set().union(*whole) >= stems & values:
+            items.setdefault(cells[column], Item.of_row(cells[column], at, row))
+    is_found = any(found in text for text in items)
+    return Reply(joined([*items]), tuple(items.values())) if is_found and len(items) > 1 else None
+
+
 def name_of(row: Row) -> str:
-    """What a row is about: its first cell, unless a column says so."""
-    return next((value for column, value in row if column.lower() in _NAMES), row[0][1])
+    """What a row is about: its first cell, unless a column says so, or the first is a number before words, as a rank."""
+    named = next((value for column, value in row if column.lower() in _NAMES), row[0][1])
+    return row[1][1] if _RANK.fullmatch(named) and row[1][1][:1].isalpha() else named
 
 
 _WORDS_OF_NUMBERS: Final = {

@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Sequence
-from itertools import accumulate, islice
+from itertools import accumulate, islice, takewhile
 from typing import Final
 
 from mbc_engine.bank.words import stems_of
+from mbc_engine.mini.kinds.lists import lists_in
 from mbc_engine.mini.kinds.passages import (
     GENERIC,
     Item,
@@ -23,13 +24,16 @@ from mbc_engine.text import split_sentences
 from mbc_engine.text.characters import on_one_line
 from mbc_engine.text.dates import period_in
 from mbc_engine.text.document import MONTH_NAMES
+from mbc_engine.text.language import canonical_question
 
 _MOST_SENTENCES, _MOST_QUOTED, _ENOUGH_CHARACTERS = 5, 3, 500
 _BECAUSE: Final = re.compile(
     r"\b(?:because(?: of)?|due to|owing to|thanks to|as a result of|in order to|so that|since)\s+",
     re.IGNORECASE,
 )
-_CLAUSE_END: Final = re.compile(r"[;:,]|[.!?](?=\s|$)| \(| [-\u2013\u2014] ")
+_CLAUSE_END: Final = re.compile(
+    r"[;:,]|[.!?](?=\s|$)| \(| [-\u2013\u2014] | and (?=(?:is|are|was|were|has|have|had|will|can|must|[a-z]+ed)\b)"
+)
 
 
 def cause(question: str, passage: Passage) -> Reply | None:
@@ -76,6 +80,8 @@ def summary(question: str, passages: Sequence[Passage]) -> Reply | None:
     about = [at for at, lacks in lacking.items() if len(lacks) == fewest and not names & lacks]
     if fewest:  # of one document, as others may be about other things
         about = [at for at in about if passages[at].name == passages[about[0]].name]
+    if _DECIDED.match(question) and (decisions := [item for at in about for item in _decisions(passages[at], at)]):
+        return Reply(joined([item.text for item in decisions]), tuple(decisions), is_certain=True)
     scored = []
     for sentence in sentences_of(passages):
         if sentence.passage not in about:
@@ -96,6 +102,14 @@ def summary(question: str, passages: Sequence[Passage]) -> Reply | None:
 
 
 _MONTHS: Final = stems_of(" ".join(MONTH_NAMES))
+_DECIDED: Final = re.compile(r"what (?:was|were|has been) (?:decided|agreed)\b", re.IGNORECASE)
+_DECISIONS: Final = re.compile(r"\b(?:decisions?|decided|agreed|resolutions?|resolved)\b.*\Z", re.IGNORECASE)
+
+
+def _decisions(passage: Passage, at: int) -> list[Item]:
+    """The entries of the lists under "Decisions" in a passage of this index."""
+    lists = [each for each in lists_in(passage.text) if _DECISIONS.search(passage.text[: each[0].start].rstrip())]
+    return [Item(entry.text, at, entry.text) for each in lists for entry in each]
 
 
 def mentions(question: str, passages: Sequence[Passage]) -> Reply | None:
@@ -109,6 +123,28 @@ def keywords(question: str, passages: Sequence[Passage]) -> Reply | None:
     found = islice(with_all(content_stems(question), passages), _MOST_QUOTED)
     items = tuple(Item(sentence, at, sentence) for at, sentence in found)
     return Reply(" ".join(item.text for item in items), items, is_certain=True) if items else None
+
+
+_PARAGRAPH: Final = re.compile(r"\s*(?:A(?:nswer)?[:.] )?(?P<text>\S.*?)(?=\n\s*\n|\Z)", re.DOTALL)
+_SPEAKER: Final = re.compile(r"(?:\[[^\]\n]*\] )?[\w ]{1,30}: ")
+
+
+def asked_there(question: str, passages: Sequence[Passage]) -> Reply | None:
+    """What follows the same question in a passage: the rest of its paragraph or the next one, up to another question.
+
+    What somebody says after it in a conversation may be no answer.
+    """
+    same = re.compile(rf"(?:\A|\W ){re.escape(canonical_question(question))}\Z")
+    for at, passage in enumerate(passages):
+        for start, end in split_sentences(passage.text):
+            is_same = passage.text[end - 1] == "?" and same.search(canonical_question(passage.text[start:end]))
+            if after := _PARAGRAPH.match(passage.text, end) if is_same else None:
+                said = [after["text"][slice(*span)] for span in split_sentences(after["text"])]
+                is_spoken = _SPEAKER.match(said[0]) is not None
+                said = list(takewhile(lambda one: not one.endswith("?"), said[:1] if is_spoken else said))
+                if answer := on_one_line(" ".join(said)):
+                    return Reply(answer, (Item(answer, at, answer),), is_certain=not is_spoken)
+    return None
 
 
 # Of a span over "not here", in a sentence with the words of the question.
