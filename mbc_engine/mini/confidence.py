@@ -160,16 +160,17 @@ _DOES: Final = re.compile(
     r"(?P<does>[a-z]\w{2,})"
 )
 _DONE_TO: Final = re.compile(
-    rf"^who (?!(?:{'|'.join(AUXILIARIES)}|else) )\w+ (?:(?:the|an?|my|our|his|her|their) )?([\w-]{{3,}})", re.IGNORECASE
+    rf"^who (?!(?:{'|'.join(AUXILIARIES)}|else) )\w+ (?:(?:the|an?|my|our|his|her|their) |(?![\w-]+ing\b))([\w-]{{3,}})",
+    re.IGNORECASE,
 )
 # What something is of, for or about: the warranty of the dryer.
 _OBJECT: Final = re.compile(
     r"\b([\w-]+) (?:of|for|on|about|against) (?:(?:the|an?|my|our|his|her|their) )?([\w-]{3,})", re.IGNORECASE
 )
 _VAGUE: Final = stems_of(
-    "name number type kind sort part member one some all percent percentage amount group ahead front out because instead top "
-    "nationality profession occupation job title age date year day place location colour color purpose result cause reason "
-    "origin meaning role position size period duration"
+    "name number type kind sort part member one some all most half percent percentage amount group ahead front out "
+    "because instead top nationality profession occupation job title age date year day place location colour color "
+    "purpose result cause reason origin meaning role position size period duration"
 )
 
 

@@ -204,6 +204,9 @@ def test_a_row_is_about_what_its_first_cell_names(question, is_suspected, are_to
         ("Who fetches Ann?", "Ann: I need a lift\nBo: Cy fetches you\nAnn: good", "Cy", False),
         ("How many points has Vik?", "Team: Vik; Points: 4; Board points: 22", "4", False),
         ("What is the price of the long board?", "Name: Pine board, long; Price: 7", "7", False),
+        ("Who likened choosing headlines to wine tasting?", "Ann: Headlines are like wine tasting.", "Ann", False),
+        ("Who sold the building?", "Ann sold the boat.", "Ann", True),
+        ("What causes most of the deaths?", "Mostly, water causes the fatalities.", "water", False),
     ],
 )
 def test_another_than_the_sentence_is_about(question, text, answer, is_suspected):
