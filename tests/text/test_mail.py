@@ -120,6 +120,12 @@ def test_chats_of_whatsapp(read_one, written, text, day):
     assert not document.places or document.places[-1].line == written.rstrip().count("\n") + 1
 
 
+def test_large_logs_like_chats_are_read_as_they_are(read, monkeypatch):
+    monkeypatch.setattr("mbc_engine.text.formats.markup.MOST_BYTES", 500)
+    log = "12/03/2024 18:22 - Disk: full\n" * 20
+    assert [document.text for document in read("a.log", log)] == [log]
+
+
 @pytest.mark.parametrize(
     ("name", "text", "lines"),
     [

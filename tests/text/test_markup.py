@@ -116,7 +116,7 @@ def test_rules_in_tables_of_org(read_one, table, lines):
         ("a.adoc", "|===\n|not closed", "|===\n|not closed"),
         ("a.wiki", '{| class="wikitable"\n|+ Locks\n! scope="col" | Lock\n! Height\n|-\n| Enns\n| style="x:y" | 11.5 m\n|-\n! Traun\n| 14 m\n|}\nend',
          "Locks\nLock: Enns; Height: 11.5 m\nLock: Traun; Height: 14 m\nend"),
-        ("a.wiki", "{|\n! Lock !! Owner\n|-\n| ''Enns'' || [[Hydro Tirol|Hydro]]\n|}", "Lock: Enns; Owner: Hydro"),
+        ("a.wiki", "{|\n! Lock !! Owner\n|-\n| ''Enns'' || [[Hydro Tirol|Hydro]] [[Ltd.|]]\n|}", "Lock: Enns; Owner: Hydro Ltd."),
         ("a.wiki", '{|\n|+ class="x" | Fees\n! Lock !! Berth || Fee\n|-\n| rowspan="2" | Enns || 3 || 10\n|-\n| 4 || 12!!\n|-\n| colspan=2 | Both || 15\n|}',
          "Fees\nLock: Enns; Berth: 3; Fee: 10\nLock: Enns; Berth: 4; Fee: 12!!\nLock: Both; Berth: Both; Fee: 15"),
         ("a.wiki", "{|\n! Lock !! Fee\n|-\n{{Toll|Enns|5}}\n|-\n| Traun || 6\n|}", "Lock: {{Toll|Enns|5}}\nLock: Traun; Fee: 6"),

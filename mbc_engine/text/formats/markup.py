@@ -4,6 +4,7 @@ The text stays as it was written, except that commands of LaTeX and roff become 
 AsciiDoc and MediaWiki rows.
 """
 
+import io
 import logging
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -12,7 +13,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import Final
 
-from mbc_engine.text.decoding import ByteStream, decode_file, pieces
+from mbc_engine.text.decoding import MOST_BYTES, ByteStream, decode_file, pieces, stream_of
 from mbc_engine.text.document import (
     Content,
     Heading,
@@ -58,11 +59,14 @@ _MARKED: Final = re.compile(
 def read_text(stream: ByteStream) -> Iterator[Content]:
     """The text in pieces, with its headings, if there are several: lines that are marked, or alone and in capitals, numbered or underlined.
 
-    Of a chat, the messages.
+    Of a chat, the messages, unless it is as large as logs that look like one.
     """
     if is_chat(stream.peek()[:_CHAT_HEAD]):
-        yield from read_chat(stream)
-        return
+        rest, beginning = stream, io.BytesIO(stream.read(MOST_BYTES + 1))
+        if beginning.getbuffer().nbytes <= MOST_BYTES:
+            yield from read_chat(stream_of(beginning.getvalue()))
+            return
+        stream = ByteStream(lambda most: beginning.read(most) or rest.read(most))
     above, number = list[Heading](), 0
     for content in pieces(stream):
         headings = _text_headings(content.text)
@@ -220,13 +224,13 @@ _WIKI_TABLE: Final = re.compile(r"^\{\|[^\n]*\n(?P<body>(?:(?!\{\||\|\}).*\n)*)\
 _WIKI_CELLS: Final = re.compile(r"^([|!])(?![-+}])", re.MULTILINE)
 _WIKI_ATTRIBUTES: Final = re.compile(r"\A[^|=\[\]{}\n]*=[^|\[\]{}\n]*\|(?!\|)")
 _WIKI_SPAN: Final = re.compile(r"\b(col|row)span\s*=\s*[\"']?\s*(\d{1,3})", re.IGNORECASE)
-_WIKI_LINK: Final = re.compile(r"\[\[(?:[^\[\]|\n]{0,400}\|)?([^\[\]|\n]{0,400})\]\]|'{2,5}")
+_WIKI_LINK: Final = re.compile(r"\[\[(?:([^\[\]|\n]{0,400})\|)?([^\[\]|\n]{0,400})\]\]|'{2,5}")
 
 
 def read_wiki(stream: ByteStream) -> Iterator[Content]:
     """A page of MediaWiki with a line per row of a table, and of links the words that are shown."""
     data = stream.read_all()
-    text = _WIKI_TABLE.sub(_wiki_rows, _WIKI_LINK.sub(lambda link: link[1] or "", decode_file(data)))
+    text = _WIKI_TABLE.sub(_wiki_rows, _WIKI_LINK.sub(lambda link: link[2] or link[1] or "", decode_file(data)))
     yield Content(text, data, sections=sections_of(_text_headings(text)))
 
 
