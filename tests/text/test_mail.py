@@ -110,6 +110,8 @@ def test_long_messages_of_a_mailbox_are_skipped(read, monkeypatch):
         ("3/2/24, 6:22\u202fPM - Ann: Hi\n3/25/24, 6:23\u202fPM - Bo: No",
          "Ann, 2024-03-02 6:22 PM: Hi\n\nBo, 2024-03-25 6:23 PM: No", "2024-03-25"),
         ("3/2/24, 6:22 pm - Ann: Hi\n3/2/24, 6:23 pm - Bo: No", "Ann, 3/2/24 6:22 pm: Hi\n\nBo, 3/2/24 6:23 pm: No", None),
+        ("25/3/24, 6:22 pm - Ann: Hi\n2/4/24, 6:23 pm - Bo: No", "Ann, 2024-03-25 6:22 pm: Hi\n\nBo, 2024-04-02 6:23 pm: No",
+         "2024-04-02"),
         ("12/03/2024, 18:22 - Ann: one\n", "12/03/2024, 18:22 - Ann: one\n", None),
     ],
 )  # fmt: skip
