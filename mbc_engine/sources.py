@@ -91,7 +91,7 @@ class Files:
         if source in self._last and self._last[source].may_hold(part):
             return self._last[source].find(part)
         if self._seen.get(source, set()) & {part, without_piece_number(part)}:  # already read past it
-            del self._unread[source]
+            del self._unread[source], self._seen[source]
         items = self._unread.setdefault(source, read_parts(Path(source)))
         seen = self._seen.setdefault(source, set())
         began = time.thread_time()

@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, pairwise, takewhile
-from typing import Final
+from typing import Final, NamedTuple
 
 from mbc_engine.text.language import word_set
 
@@ -37,6 +37,51 @@ def table_lines(rows: Iterable[Sequence[str]], num_headers: int | None = None) -
     columns = [distinct(row[column] for row in headers if column < len(row)) for column in range(width)]
     names = [" ".join(" ".join(column).split()).rstrip(":") for column in columns]
     return [_row_line(names, row) for row in body]
+
+
+# Characters that cells which span several columns or rows may add to a table.
+_MOST_REPEATED: Final = 1 << 20
+
+
+class SpanningCell(NamedTuple):
+    """A cell with the numbers of columns and rows that it spans."""
+
+    text: str
+    columns: int = 1
+    rows: int = 1
+
+
+def spread_rows(rows: Iterable[Iterable[SpanningCell]], width: int | None = None) -> list[list[str]]:
+    """Rows in which each cell is repeated where it spans several columns or rows, as `table_lines` takes them.
+
+    After `width` columns, a row goes on in the next one.
+    """
+    spread, above, left = list[list[str]](), dict[tuple[int, int], str](), _MOST_REPEATED
+
+    def fill(row: list[str]) -> None:
+        while (text := above.pop((len(spread), len(row)), None)) is not None:
+            row.append(text)
+
+    for cells in rows:
+        row: list[str] = []
+        spread.append(row)
+        fill(row)
+        for text, columns, lines in cells:
+            while width and len(row) >= width:
+                row = []
+                spread.append(row)
+                fill(row)
+            across, down = max(1, min(columns, width - len(row)) if width else columns), lines
+            cost = (across * down - 1) * (len(text) + 1)
+            if cost > left:
+                across = down = 1
+            else:
+                left -= cost
+            for column in range(len(row), len(row) + across):
+                row.append(text)
+                above.update({(len(spread) + below, column): text for below in range(1, down)})
+            fill(row)
+    return spread
 
 
 # Names of the column that holds the text of a document.

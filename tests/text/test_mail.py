@@ -110,6 +110,8 @@ def test_long_messages_of_a_mailbox_are_skipped(read, monkeypatch):
         ("3/2/24, 6:22\u202fPM - Ann: Hi\n3/25/24, 6:23\u202fPM - Bo: No",
          "Ann, 2024-03-02 6:22 PM: Hi\n\nBo, 2024-03-25 6:23 PM: No", "2024-03-25"),
         ("3/2/24, 6:22 pm - Ann: Hi\n3/2/24, 6:23 pm - Bo: No", "Ann, 3/2/24 6:22 pm: Hi\n\nBo, 3/2/24 6:23 pm: No", None),
+        ("25/3/24, 6:22 pm - Ann: Hi\n2/4/24, 6:23 pm - Bo: No", "Ann, 2024-03-25 6:22 pm: Hi\n\nBo, 2024-04-02 6:23 pm: No",
+         "2024-04-02"),
         ("12/03/2024, 18:22 - Ann: one\n", "12/03/2024, 18:22 - Ann: one\n", None),
     ],
 )  # fmt: skip
@@ -118,6 +120,12 @@ def test_chats_of_whatsapp(read_one, written, text, day):
     assert document.text == text
     assert day is None or document.date == day
     assert not document.places or document.places[-1].line == written.rstrip().count("\n") + 1
+
+
+def test_large_logs_like_chats_are_read_as_they_are(read, monkeypatch):
+    monkeypatch.setattr("mbc_engine.text.formats.markup.MOST_BYTES", 500)
+    log = "12/03/2024 18:22 - Disk: full\n" * 20
+    assert [document.text for document in read("a.log", log)] == [log]
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from mbc_engine.bank import Origin
 from mbc_engine.sources import Files
-from mbc_engine.text import Document, Skipped, read_file, read_parts, read_stream
+from mbc_engine.text import Document, Part, Skipped, read_file, read_parts, read_stream
 from mbc_engine.text import decoding as pieces
 from mbc_engine.text.decoding import ByteStream
 from mbc_engine.text.formats import SUFFIXES
@@ -24,14 +24,13 @@ def small_pieces(monkeypatch):
     monkeypatch.setattr(pieces, "PIECE_BYTES", 16)
 
 
+def read_again(path, part):
+    parts = (item for item in read_parts(path) if isinstance(item, Part) and item.may_hold(part))
+    return next(filter(None, (item.find(part) for item in parts)))
+
+
 def texts(items):
     return [(item.part, item.text) for item in items if isinstance(item, Document)]
-
-
-def piece(path, part):
-    """A piece of a file, read again."""
-    (found,) = (each.find(part) for each in read_parts(path) if each.may_hold(part))
-    return found
 
 
 @pytest.mark.usefixtures("small_pieces")
@@ -73,7 +72,7 @@ def test_changed_line_changes_one_piece(write):
     after = list(read_file(write("a.txt.gz", gzip.compress(b"first line....\nsecond LINE...\nthird"))))
     same = [one.digest == other.digest for one, other in zip(before, after, strict=True)]
     assert same == [True, False, True]
-    assert piece(write("a.txt", "first line....\nsecond line...\nthird"), "2") == before[1]
+    assert read_again(write("a.txt", "first line....\nsecond line...\nthird"), "2") == before[1]
 
 
 def test_front_matter_date(read, monkeypatch):
@@ -114,12 +113,12 @@ def test_long_page(write):
     first, second = items
     assert (first.size, second.size, first.date) == (16, 12, "2024-05-01")
     assert first.position < second.position == path.stat().st_size
-    assert piece(path, "2") == second
+    assert read_again(path, "2") == second
     path.write_text(page.replace("another line", "another LINE"))
-    assert piece(path, "1").digest == first.digest
-    assert piece(path, "2").digest != second.digest
+    assert read_again(path, "1").digest == first.digest
+    assert read_again(path, "2").digest != second.digest
     path.write_text(page.replace("05-01", "05-02"))
-    assert piece(path, "1").digest != first.digest
+    assert read_again(path, "1").digest != first.digest
 
 
 @pytest.mark.usefixtures("small_pieces")
@@ -154,6 +153,21 @@ def test_reread_pieces(write, column):
     hurried, (first, *_, last) = Files(most_seconds=-1), documents
     assert hurried.look(Origin(last.source, last.part, None), last.digest) == ("unknown", None)
     assert hurried.look(Origin(first.source, first.part, None), first.digest) == ("unchanged", first)
+
+
+def test_parts_in_order_need_one_pass_also_after_a_later_one(write, monkeypatch):
+    documents = list(read_file(write("a.jsonl", '{"text": "one"}\n{"text": "two"}\n{"text": "three"}')))
+    passes: list[Path] = []
+
+    def counted(path):
+        passes.append(path)
+        yield from read_parts(path)
+
+    monkeypatch.setattr("mbc_engine.sources.read_parts", counted)
+    files = Files()
+    for own in [*documents, *documents]:
+        assert files.look(Origin(own.source, own.part, None), own.digest) == ("unchanged", own)
+    assert len(passes) == 2
 
 
 @pytest.mark.usefixtures("small_pieces")

@@ -256,6 +256,9 @@ OFX = """OFXHEADER:100
 <DTPOSTED>20240306
 <TRNAMT>9
 </STMTTRN></BANKTRANLIST><BALAMT>12.50</OFX>"""
+INVESTED = """<OFX><CURDEF>USD<INVTRANLIST><BUYSTOCK><INVBUY><DTTRADE>20240215<UNIQUEID>123<UNITS>100
+<TOTAL>-1050</INVBUY><BUYTYPE>BUY</BUYSTOCK></INVTRANLIST><INVPOSLIST><POSSTOCK><UNIQUEID>123<MKTVAL>1100</POSSTOCK>
+</INVPOSLIST><SECINFO><UNIQUEID>123<UNIQUEIDTYPE>CUSIP<SECNAME>Acme &amp; Co</SECINFO></OFX>"""
 MT940 = """:20:X
 :25:1234/99
 :60F:C240301EUR10,00
@@ -280,6 +283,16 @@ of May
          ["Account: 1234/99; Opening balance: 10,00 EUR, 2024-03-01; Closing balance: -72,00 EUR, 2024-03-05",
           "Date: 2024-03-04; Payee: Erdgas; Memo: Abschlag Gas fuer den Monat Maerz; Type: LASTSCHRIFT; Amount: -84,00 EUR",
           "Date: 2024-03-05; Memo: Rent of May; Amount: 2, EUR"]),
+        ("a.qif", "!Type:Bank\nT-5\nSFruit\nEPears\n$-3\nSFish\n$-2\n^\n!Type:Invst\nD3/4/24\nNBuy\nYAcme\nI10.50\nQ100\n^\n",
+         ["Amount: -5; Part: Fruit; Memo of part: Pears; Amount of part: -3; Part: Fish; Amount of part: -2",
+          "Date: 3/4/24; Action: Buy; Security: Acme; Price: 10.50; Quantity: 100"]),
+        ("a.ofx", INVESTED,
+         ["Currency: USD", "Type: BUYSTOCK; Date: 2024-02-15; Security: Acme & Co; Units: 100; Amount: -1050",
+          "Type: POSSTOCK; Security: Acme & Co; Value: 1100"]),
+        ("a.sta", ":61:240304D8,N051R7//B4\nfor tea\n:86:166?20Tea?31DE89\n:61:240305D9,N051NONREF\n:86:OK?20 or so\n:62F:C240305EUR7,\n:86:Call us\n-",
+         ["Closing balance: 7, EUR, 2024-03-05; Memo: Call us",
+          "Date: 2024-03-04; Account: DE89; Memo: Tea; Amount: -8,; Reference: R7; Details: for tea",
+          "Date: 2024-03-05; Memo: OK?20 or so; Amount: -9,"]),
         *((name, "A page of notes.", ["A page of notes."]) for name in ("a.qif", "a.ofx", "a.sta")),
     ],
 )  # fmt: skip

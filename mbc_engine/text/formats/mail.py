@@ -34,7 +34,6 @@ _MOST_LINES: Final = 200_000
 # A text with fewer words than this share of the page's only says that a program which shows pages is needed.
 _HINT_SHARE: Final = 0.5
 _FROM_LINE: Final = re.compile(rb"From \S+ .*\d\d:\d\d.* \d{4}")
-_QUOTED_FROM: Final = re.compile(rb">+From ")
 # The line above a message that Apple Mail keeps; properties are below.
 _APPLE_LENGTH: Final = re.compile(rb"(\d{1,9}) *\r?\n")
 _FLOWED: Final = re.compile(r"(?<=[^\s-]) +\n(?=[^\s>])")

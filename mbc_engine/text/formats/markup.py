@@ -4,14 +4,16 @@ The text stays as it was written, except that commands of LaTeX and roff become 
 AsciiDoc and MediaWiki rows.
 """
 
+import io
 import logging
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from itertools import chain
 from typing import Final
 
-from mbc_engine.text.decoding import ByteStream, decode_file, pieces
+from mbc_engine.text.decoding import MOST_BYTES, ByteStream, decode_file, pieces, stream_of
 from mbc_engine.text.document import (
     Content,
     Heading,
@@ -23,7 +25,7 @@ from mbc_engine.text.document import (
 )
 from mbc_engine.text.formats.subtitles import is_chat, read_chat
 from mbc_engine.text.language import word_set
-from mbc_engine.text.tables import holds_values, table_lines
+from mbc_engine.text.tables import SpanningCell, holds_values, spread_rows, table_lines
 
 _CHAT_HEAD: Final = 1 << 12
 _LONGEST_LINE: Final = 300
@@ -57,11 +59,14 @@ _MARKED: Final = re.compile(
 def read_text(stream: ByteStream) -> Iterator[Content]:
     """The text in pieces, with its headings, if there are several: lines that are marked, or alone and in capitals, numbered or underlined.
 
-    Of a chat, the messages.
+    Of a chat, the messages, unless it is as large as logs that look like one.
     """
     if is_chat(stream.peek()[:_CHAT_HEAD]):
-        yield from read_chat(stream)
-        return
+        rest, beginning = stream, io.BytesIO(stream.read(MOST_BYTES + 1))
+        if beginning.getbuffer().nbytes <= MOST_BYTES:
+            yield from read_chat(stream_of(beginning.getvalue()))
+            return
+        stream = ByteStream(lambda most: beginning.read(most) or rest.read(most))
     above, number = list[Heading](), 0
     for content in pieces(stream):
         headings = _text_headings(content.text)
@@ -172,12 +177,16 @@ def _num_headers(rows: Sequence[Sequence[str]], num_above: int) -> int | None:
 
 
 _ADOC_TABLE: Final = re.compile(
-    r"^(?:\[(?P<options>[^\]\n]*)\][ \t]*\n)?\|={3,}[ \t]*\n(?P<body>(?:(?!\|={3,}[ \t]*$)[^\n]*\n)*)\|={3,}[ \t]*$",
+    r"^(?P<options>(?:\[[^\]\n]*\][ \t]*\n){0,3})(?P<title>\.[^\s.][^\n]*\n)?"
+    r"\|={3,}[ \t]*\n(?P<body>(?:(?!\|={3,}[ \t]*$)[^\n]*\n)*)\|={3,}[ \t]*$",
     re.MULTILINE,
 )
 _ADOC_COLUMNS: Final = re.compile(r"cols=(?:\"([^\"]*)\"|'([^']*)'|([^,\]]*))")
-# What may stand before a cell: how many columns and rows it spans, and its style.
-_ADOC_CELL: Final = re.compile(r"(?:(?:^|(?<=\s))(?:\d*(?:\.\d+)?[+*])?[<^>.]{0,3}[adehlmsv]?)?(?<!\\)\|", re.MULTILINE)
+# What may stand before a cell: how many columns and rows it spans, or how often it is repeated, and its style.
+_ADOC_CELL: Final = re.compile(
+    r"(?:(?:^|(?<=\s))(?:(\d{0,3})(?:\.(\d{1,3}))?[+*])?[<^>.]{0,3}[adehlmsv]?)?(?<!\\)\|",
+    re.MULTILINE,
+)
 
 
 def read_asciidoc(stream: ByteStream) -> Iterator[Content]:
@@ -190,41 +199,61 @@ def read_asciidoc(stream: ByteStream) -> Iterator[Content]:
 
 
 def _adoc_rows(table: re.Match[str]) -> str:
-    """A table's rows, whose cells stand on one line or on lines of their own."""
-    options, body = table["options"] or "", table["body"].strip("\n")
+    """A table's rows, whose cells stand on one line or on lines of their own; as it is if other signs part its cells."""
+    options, body = table["options"], table["body"].strip("\n")
     first = body.partition("\n")[0]
+    in_first = sum(cell.columns for cell in _adoc_cells(first))
     columns = next(filter(None, match.groups()), "") if (match := _ADOC_COLUMNS.search(options)) else ""
-    repeated = re.match(r"(\d{1,3})\*", columns)
-    width = (
-        int(repeated[1]) if repeated else len(re.split("[,;]", columns)) if columns else len(_ADOC_CELL.findall(first))
-    )
-    cells = [cell.strip().replace("\\|", "|") for cell in _ADOC_CELL.split(body)[1:]]
-    rows = [cells[start : start + width] for start in range(0, len(cells), max(width, 1))]
-    has_header = "header" in options or body.startswith(f"{first}\n\n")
-    return "\n".join(table_lines(rows, int(has_header)))
+    repeated = (re.match(r"\s*(\d{1,3})\*", column) for column in re.split("[,;]", columns))
+    number = re.fullmatch(r"\s*(\d{1,3})\s*", columns)
+    width = int(number[1]) if number else sum(int(times[1]) if times else 1 for times in repeated)
+    width = (width if columns else in_first) or 1
+    is_implied = body.startswith(f"{first}\n\n") and in_first == width
+    has_header = "noheader" not in options and ("header" in options or is_implied)
+    lines = table_lines(spread_rows([_adoc_cells(body)], width), int(has_header))
+    return (table["title"] or "") + "\n".join(lines) if lines else table[0]
+
+
+def _adoc_cells(text: str) -> Iterator[SpanningCell]:
+    _, *parts = _ADOC_CELL.split(text)
+    for columns, rows, cell in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
+        yield SpanningCell(cell.strip().replace("\\|", "|"), int(columns or 1), int(rows or 1))
 
 
 _WIKI_TABLE: Final = re.compile(r"^\{\|[^\n]*\n(?P<body>(?:(?!\{\||\|\}).*\n)*)\|\}", re.MULTILINE)
-_WIKI_CELL: Final = re.compile(r"^[|!](?![-+}])|\|\||!!", re.MULTILINE)
+_WIKI_CELLS: Final = re.compile(r"^([|!])(?![-+}])", re.MULTILINE)
 _WIKI_ATTRIBUTES: Final = re.compile(r"\A[^|=\[\]{}\n]*=[^|\[\]{}\n]*\|(?!\|)")
-_WIKI_LINK: Final = re.compile(r"\[\[(?:[^\[\]|\n]{0,400}\|)?([^\[\]|\n]{0,400})\]\]|'{2,5}")
+_WIKI_SPAN: Final = re.compile(r"\b(col|row)span\s*=\s*[\"']?\s*(\d{1,3})", re.IGNORECASE)
+_WIKI_LINK: Final = re.compile(r"\[\[(?:([^\[\]|\n]{0,400})\|)?([^\[\]|\n]{0,400})\]\]|'{2,5}")
 
 
 def read_wiki(stream: ByteStream) -> Iterator[Content]:
     """A page of MediaWiki with a line per row of a table, and of links the words that are shown."""
     data = stream.read_all()
-    text = _WIKI_TABLE.sub(_wiki_rows, _WIKI_LINK.sub(lambda link: link[1] or "", decode_file(data)))
+    text = _WIKI_TABLE.sub(_wiki_rows, _WIKI_LINK.sub(lambda link: link[2] or link[1] or "", decode_file(data)))
     yield Content(text, data, sections=sections_of(_text_headings(text)))
 
 
 def _wiki_rows(table: re.Match[str]) -> str:
-    rows, caption, num_headers = list[list[str]](), "", 0
+    rows, caption, num_headers = list[list[SpanningCell]](), "", 0
     for row in re.split(r"^\|-[^\n]*\n", table["body"], flags=re.MULTILINE):
-        before, *cells = _WIKI_CELL.split(row)
-        caption = caption or before.partition("|+")[2].strip()
-        rows += [[_WIKI_ATTRIBUTES.sub("", cell).strip() for cell in cells]] if cells else []
-        num_headers += bool(cells) and len(rows) == num_headers + 1 and not re.search(r"^\||\|\|", row, re.MULTILINE)
-    return "\n".join(filter(None, (caption, *table_lines(rows, num_headers or None))))
+        before, *parts = _WIKI_CELLS.split(row)
+        above, _, named = before.partition("|+")
+        caption = caption or _WIKI_ATTRIBUTES.sub("", named).strip()
+        rows += [[SpanningCell(above)]] if above.strip() else []  # as templates that make rows
+        signs = parts[::2]
+        rows += [[*chain.from_iterable(map(_wiki_cells, signs, parts[1::2]))]] if signs else []
+        num_headers += bool(signs) and len(rows) == num_headers + 1 and "|" not in signs
+    return "\n".join(filter(None, (caption, *table_lines(spread_rows(rows), num_headers or None))))
+
+
+def _wiki_cells(sign: str, text: str) -> Iterator[SpanningCell]:
+    """The cells of a line that begins with this sign."""
+    for cell in re.split(r"\|\||!!" if sign == "!" else r"\|\|", text):
+        attributes = _WIKI_ATTRIBUTES.match(cell)
+        spans = {name.lower(): int(number) for name, number in _WIKI_SPAN.findall(attributes[0] if attributes else "")}
+        shown = cell[attributes.end() :] if attributes else cell
+        yield SpanningCell(shown.strip(), max(1, spans.get("col", 1)), max(1, spans.get("row", 1)))
 
 
 _ROFF_ESCAPE: Final = re.compile(

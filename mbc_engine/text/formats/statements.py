@@ -11,11 +11,31 @@ from mbc_engine.text.document import Content
 from mbc_engine.text.formats.rows import Cell, Row, written
 
 _QIF: Final = {"D": "Date", "P": "Payee", "M": "Memo", "L": "Category", "T": "Amount", "N": "Number", "A": "Address"}
-_QIF_LISTS: Final = {"N": "Name", "D": "Description"}  # of accounts, categories and classes
-_QIF_LISTED: Final = ("!Account", "!Type:Cat", "!Type:Class")
-_OFX: Final = {"DTPOSTED": "Date", "NAME": "Payee", "MEMO": "Memo", "TRNAMT": "Amount", "TRNTYPE": "Type"}
+_QIF_SPLITS: Final = {"S": "Part", "E": "Memo of part", "$": "Amount of part"}  # of an amount, by categories
+_QIF_INVESTED: Final = {"N": "Action", "Y": "Security", "I": "Price", "Q": "Quantity", "O": "Commission"}
+_QIF_LISTS: Final = {"N": "Name", "D": "Description", "S": "Symbol"}  # of accounts, categories, classes and securities
+_QIF_LISTED: Final = ("!Account", "!Type:Cat", "!Type:Class", "!Type:Security")
+_OFX_BANKED: Final = {"DTPOSTED": "Date", "NAME": "Payee", "MEMO": "Memo", "TRNAMT": "Amount", "TRNTYPE": "Type"}
+_OFX_HELD: Final = {
+    "DTPRICEASOF": "Date",
+    "UNIQUEID": "Security",
+    "UNITS": "Units",
+    "UNITPRICE": "Price",
+    "MKTVAL": "Value",
+}
+_OFX_TRADED: Final = {"DTTRADE": "Date", "COMMISSION": "Commission", "TOTAL": "Amount"}
+_OFX: Final = {"CHECKNUM": "Number", **_OFX_BANKED, **_OFX_HELD, **_OFX_TRADED}
 _OFX_ACCOUNT: Final = {"ORG": "Bank", "ACCTID": "Account", "CURDEF": "Currency", "BALAMT": "Balance", "DTASOF": "Date"}
-_OFX_TRANSACTION: Final = re.compile(r"<STMTTRN>((?:(?!</?STMTTRN>|</BANKTRANLIST>).)*)", re.DOTALL)
+# Of banks; of investments, also what is held.
+_OFX_TRANSACTION: Final = re.compile(
+    r"<(?P<kind>STMTTRN|(?:BUY|SELL|POS)(?:DEBT|MF|OPT|OTHER|STOCK)|CLOSUREOPT|INCOME|INVEXPENSE|JRNLFUND|JRNLSEC"
+    r"|MARGININTEREST|REINVEST|RETOFCAP|SPLIT|TRANSFER)>"
+    r"(?P<fields>(?:(?!</?(?P=kind)>|</(?:BANKTRAN|INVTRAN|INVPOS)LIST>).)*)",
+    re.DOTALL,
+)
+_OFX_SECURITY: Final = re.compile(
+    r"<UNIQUEID>([^<\r\n]+)(?:(?!<UNIQUEID>|</SECINFO>).)*<SECNAME>([^<\r\n]+)", re.DOTALL
+)
 _OFX_FIELD: Final = re.compile(r"<([A-Z]+)>([^<\r\n]+)")
 _MT940_FIELD: Final = re.compile(r"^:(\d\d[A-Z]?):", re.MULTILINE)
 _MT940_BALANCES: Final = {"60F": "Opening balance", "62F": "Closing balance"}
@@ -27,10 +47,11 @@ _MT940_LINE: Final = 27
 
 def read_qif(stream: ByteStream) -> Iterator[Content | Row]:
     """The transactions that Quicken and its like export."""
-    text, rows, cells, names = decode_file(stream.read_all()), list[list[Cell]](), list[Cell](), _QIF
+    text, rows, cells, names = decode_file(stream.read_all()), list[list[Cell]](), list[Cell](), _QIF | _QIF_SPLITS
     for line in (*text.splitlines(), "^") if text.startswith("!") else ():
         if line.startswith("!"):
-            names = _QIF_LISTS if line.startswith(_QIF_LISTED) else _QIF
+            is_list, is_invested = line.startswith(_QIF_LISTED), line.startswith("!Type:Invst")
+            names = _QIF_LISTS if is_list else _QIF | (_QIF_INVESTED if is_invested else _QIF_SPLITS)
         elif line.startswith("^"):
             rows += [cells] if cells else []
             cells = []
@@ -42,22 +63,31 @@ def read_qif(stream: ByteStream) -> Iterator[Content | Row]:
 def read_ofx(stream: ByteStream) -> Iterator[Content | Row]:
     """The account with its balance, and the transactions, of either version of OFX."""
     text = decode_file(stream.read_all())
-    rows = [_ofx_cells(transaction[1], _OFX) for transaction in _OFX_TRANSACTION.finditer(text)]
-    about = _ofx_cells(_OFX_TRANSACTION.sub("", text), _OFX_ACCOUNT)
+    securities = dict(_OFX_SECURITY.findall(text))
+    rows: list[list[Cell]] = []
+    for transaction in _OFX_TRANSACTION.finditer(text):
+        kind, cells = transaction["kind"], _ofx_cells(transaction["fields"], _OFX, securities)
+        rows.append(cells if kind == "STMTTRN" else [Cell("Type", kind), *cells])
+    about = _ofx_cells(_OFX_TRANSACTION.sub("", text), _OFX_ACCOUNT, {})
     return _statement(written(about) if rows or about else text, rows)
 
 
-def _ofx_cells(text: str, names: Mapping[str, str]) -> list[Cell]:
-    fields = ((names[tag], html.unescape(value).strip()) for tag, value in _OFX_FIELD.findall(text) if tag in names)
+def _ofx_cells(text: str, names: Mapping[str, str], securities: Mapping[str, str]) -> list[Cell]:
+    """The fields of these names, securities by their own."""
+    found = (
+        (tag, securities.get(value, value) if tag == "UNIQUEID" else value) for tag, value in _OFX_FIELD.findall(text)
+    )
+    fields = ((names[tag], html.unescape(value).strip()) for tag, value in found if tag in names)
     return [Cell(name, _day(value) if name == "Date" else value) for name, value in fields]
 
 
 def read_mt940(stream: ByteStream) -> Iterator[Content | Row]:
     """The account with its balances, and the transactions."""
     text = decode_file(stream.read_all())
-    about, rows, currency = list[Cell](), list[list[Cell]](), ""
+    about, rows, currency, is_of_row = list[Cell](), list[list[Cell]](), "", False
     fields = _MT940_FIELD.split(text)[1:]
     for tag, value in zip(fields[::2], map(str.strip, fields[1::2]), strict=True):
+        is_of_row = is_of_row and tag == "86"
         if tag == "25":
             about.append(Cell("Account", value))
         elif (name := _MT940_BALANCES.get(tag)) and (match := _MT940_BALANCE.match(value)):
@@ -65,9 +95,16 @@ def read_mt940(stream: ByteStream) -> Iterator[Content | Row]:
             about.append(Cell(name, f"{'-' * (match[1] == 'D')}{match[4]} {currency}, {_day('20' + match[2])}"))
         elif tag == "61" and (match := _MT940_TRANSACTION.match(value)):
             amount = f"{'-' * (match[2] in ('D', 'RC'))}{match[3]} {currency}".strip()
-            rows.append([Cell("Date", _day(f"20{match[1]}")), Cell("Amount", amount)])
-        elif tag == "86" and rows:
+            line, _, details = value[match.end() :].partition("\n")
+            reference = line[4:].partition("//")[0].strip()  # after the kind of transaction
+            further = {"Reference": reference if reference != "NONREF" else "", "Details": " ".join(details.split())}
+            cells = (Cell(name, text) for name, text in further.items() if text)
+            rows.append([Cell("Date", _day(f"20{match[1]}")), Cell("Amount", amount), *cells])
+            is_of_row = True
+        elif tag == "86" and is_of_row:
             rows[-1][1:1] = _described(value)
+        elif tag == "86":
+            about += _described(value.removesuffix("-"))
     return _statement(written(about) if rows or about else text, rows)
 
 
@@ -79,11 +116,17 @@ def _statement(about: str, rows: list[list[Cell]]) -> Iterator[Content | Row]:
 
 def _described(value: str) -> Iterator[Cell]:
     """Who, what for and how, of a field in parts as "?32Lena Vogt"; else what for."""
-    _, *parts = re.split(r"\?(\d\d)", value.replace("\r", "").replace("\n", ""))
-    if not parts:
+    code, *parts = re.split(r"\?(\d\d)", value.replace("\r", "").replace("\n", ""))
+    if not parts or not (code or "0").isdecimal():
         yield Cell("Memo", " ".join(value.split()))
+        return
     texts = dict(zip(parts[::2], parts[1::2], strict=True))
-    names = {"Payee": ("32", "33"), "Memo": tuple(map(str, chain(range(20, 30), range(60, 64)))), "Type": ("00",)}
+    names = {
+        "Payee": ("32", "33"),
+        "Account": ("31",),
+        "Memo": tuple(map(str, chain(range(20, 30), range(60, 64)))),
+        "Type": ("00",),
+    }
     for name, numbers in names.items():
         found = (texts.get(number, "") for number in numbers)
         if text := "".join(part if len(part) >= _MT940_LINE else f"{part} " for part in found if part).strip():
