@@ -145,7 +145,7 @@ class Source:
         part: which part of that, "" for all of it.
         share: the probability that the search gives the document, or its share of the attention, in [0, 1].
         ties: how many other documents of the bank have the same share.
-        state: whether the file is still what was ingested; `unknown` in a bank without origins, or if that takes long to see.
+        state: whether the file is still what was ingested; `unknown` in a bank without origins, or if to check that takes too long.
         sentence: the one the answer was read in; for other sources, the best match for the question; None if none was
             looked for.
         passage: the chunk as it was ingested, without characters that are not seen (`readable`); None if neither the

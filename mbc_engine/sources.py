@@ -60,7 +60,7 @@ class Files:
     def look(self, origin: "Origin", digest: str) -> "tuple[State, Document | None]":
         """The state of an origin, and the document if it still has this digest.
 
-        It is `unknown` of what was never a file, or would take too long to find.
+        The state is `unknown` if it was never a file, or would take too long to find.
         """
         if not Path(origin.source).is_absolute():
             return "unknown", None
