@@ -24,7 +24,12 @@ _ITEM: Final = re.compile(
     r"[ \t]+(?P<text>\S.*)$",
     re.IGNORECASE,
 )
-_HOW_MANY: Final = re.compile(r"\W*how many (?P<what>\w+)", re.IGNORECASE)
+# Not hours or euros, of which an entry tells a number.
+_HOW_MANY: Final = re.compile(
+    r"\W*how many (?!(?:hours|minutes|seconds|euros|dollars|pounds|cents|grams|kilos?|kilograms|lit(?:er|re)s|met(?:er|re)s|"
+    r"kilomet(?:er|re)s|miles|degrees|percent|points)\b)(?P<what>\w+)",
+    re.IGNORECASE,
+)
 _SURELY_WHOLE: Final = 500  # characters: no chunk ends earlier but with its document
 _TICKED: Final = re.compile(r"\b(?:done|finished|completed?|ticked|checked)\b")
 _UNTICKED: Final = re.compile(r"\b(?:still|needs?|open|left|remaining|to ?do|undone|unfinished|pending|outstanding)\b")
