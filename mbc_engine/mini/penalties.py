@@ -299,15 +299,18 @@ def is_superseded(question: str, context: str) -> bool:
 
 def is_of_another_thing(question: str, text: str) -> bool:
     """Whether a text speaks of flat C or paper 2, and not of the flat b or paper 1 that the question names."""
-    ordinals = (
-        (noun, str(ORDINALS.index(word.lower()) + 1))
+    ordinals = [
+        (noun, ORDINALS.index(word.lower()) + 1)
         for word, noun in _COUNTED.findall(question)
         if word.lower() in ORDINALS
-    )
-    for noun, number in (*_NUMBERED.findall(question), *ordinals):
-        found = re.findall(rf"(?i:\b{noun})(?: (\d{{1,3}})(?!\w)|: (\d{{1,3}})(?=;|$))", text, re.MULTILINE)
-        others = ["".join(numbers) for numbers in found]
-        if noun.lower() not in ENGLISH and others and number not in others:
+    ]
+    # A text may speak of page 12 in passing, but not begin a line or cell with it.
+    named = [(noun, number, rf"\b{noun}(?:: (?=\d+(?:;|$))| )") for noun, number in _NUMBERED.findall(question)]
+    named += [(noun, str(number), rf"(?:^[ #*-]{{0,9}}|; ){noun}:? ") for noun, number in ordinals]
+    for noun, number, before in named:
+        others = re.findall(rf"{before}(\d{{1,3}})(?!\w)", text, re.IGNORECASE | re.MULTILINE)
+        is_there = re.search(rf"\b{noun}:? {number}(?!\w)", text, re.IGNORECASE) is not None
+        if noun.lower() not in ENGLISH and others and not is_there:
             return True
     for noun, letter in _LETTERED.findall(POSSESSIVE.sub("", question)):
         there = {found.upper() for found in re.findall(rf"(?i:\b{noun}\W{{1,2}})([b-hj-z]|a(?! \w)|[A-HJ-Z])\b", text)}

@@ -121,6 +121,8 @@ def test_clauses_of_others(question, text, others):
         ("What is the seventh lesson on Monday?", "Lesson: 6; Monday: Art", True),
         ("What is the sixth lesson on Monday?", "Lesson: 6; Monday: Art", False),
         ("Who came to the second lesson?", "Lesson 2 was full.", False),
+        ("Who came to the second lesson?", "Lesson 3 was full.", True),
+        ("Who signed the first page?", "Ann, see page 12.", False),
         ("Who came to the \u017fecond lesson?", "Lesson 3 was full.", False),
     ],
 )
