@@ -247,6 +247,9 @@ def test_other_rows_with_all_that_is_asked(question: str, span: str, expected: s
         ("How many steps has the cake?", "# Cake\n\nItems:\n- egg\n- salt\n\nSteps:\n1. Mix.\n2. Wait.\n3. Bake.", "3"),
         ("How many eggs has the cake?", "# Cake\n\nItems:\n- egg\n- salt", None),
         ("How many hours is it open?", "Opening hours:\n- Monday 9-5\n- Tuesday 9-5", None),
+        ("How many members are there?", "Members pay by:\n- card\n- cash", None),
+        ("How many guests may I bring?", "Rules for guests:\n- no dogs\n- no noise", None),
+        ("How many members are there?", "Club\n\nThe old members of the club:\n- Ann\n- Bo", "2"),
         ("How many soups are there?", "# Leek soup\n\n- leek\n- salt", None),
         ("How many defects were there?", f"Defects:\n- a tap\n- a window{' and so on' * 50}", None),  # or more
     ],
@@ -266,6 +269,7 @@ def test_entries_of_a_list_are_counted(question: str, text: str, expected: str |
         ("Who sings?", "Who sings? Who plays? Bo.", None),
         ("Who sings?", "I know who sings.", None),
         ("Who sings?", "Who sings? Please tell me.", None),
+        ("Who sings?", "To do\n- Who sings?\n- Bo calls Ann.", None),
     ],
 )  # fmt: skip
 def test_a_question_that_is_in_the_text(question: str, text: str, expected: tuple[str, bool] | None) -> None:

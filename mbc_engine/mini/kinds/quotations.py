@@ -126,9 +126,9 @@ def keywords(question: str, passages: Sequence[Passage]) -> Reply | None:
 
 
 _PARAGRAPH: Final = re.compile(r"\s*(?:A(?:nswer)?[:.] )?(?P<text>\S.*?)(?=\n\s*\n|\Z)", re.DOTALL)
-# After a question in a mail or note.
+# After a question in a mail, or among others in a list.
 _NO_ANSWER: Final = re.compile(
-    r"(?:please|pls|thanks|thank you|cheers|let me|i (?:do not|don['\u2019]t|have no)|no idea|best|kind regards|regards|yours)\b",
+    r"[-*\u2022] |(?:please|pls|thanks|thank you|cheers|let me|i (?:do not|don['\u2019]t|have no)|no idea|best|kind regards|regards|yours)\b",
     re.IGNORECASE,
 )
 _SPEAKER: Final = re.compile(r"(?:\[[^\]\n]*\] )?[\w ]{1,30}: ")
