@@ -12,10 +12,12 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import date, timedelta
 from typing import Final
 
 from mbc_engine.answer import Answer, AnswerItem
-from mbc_engine.text.document import MONTH_WORDS
+from mbc_engine.text.dates import days_in
+from mbc_engine.text.document import MONTH_NAMES, MONTH_WORDS
 from mbc_engine.text.language import AUXILIARIES, QUESTION_WORDS, word_set
 
 _BEING: Final = word_set("am are is was were be been has have had")
@@ -68,13 +70,15 @@ _EXTREME: Final = re.compile(r"\bat (?:its|their) (?P<how>\w+)est\b", re.IGNOREC
 _HOW_MUCH: Final = re.compile(r"(?:what|how (?P<how>\w+)) (?:was|were|is|are) (?:it|they|that)", re.IGNORECASE)
 _NOT_REFERRING: Final = re.compile(r"year|month|week|day|time|kind|type|sort")  # after "this"
 _DATE: Final = re.compile(
-    rf"\b\d\d?(?:st|nd|rd|th)?(?: of)? (?:{MONTH_WORDS})\b|\b(?:{MONTH_WORDS}) \d\d?(?:st|nd|rd|th)?\b|\b\d{{4}}-\d\d-\d\d\b",
+    rf"\b\d\d?(?:st|nd|rd|th)?(?: of)? (?:{MONTH_WORDS})\b|\b(?:{MONTH_WORDS}) \d\d?(?:st|nd|rd|th)?\b|\b\d{{4}}-(?:0[1-9]|1[0-2])-\d\d\b",
     re.IGNORECASE,
 )
 _IN_MAY: Final = re.compile(r"\b(?:in|of|by|since|until|\d\d?) may$")
 _ORDINAL: Final = re.compile(r"\b(?:first|second|third|fourth|fifth|last|next|other|1st|2nd|3rd)\b", re.IGNORECASE)
 _SUPERLATIVE: Final = re.compile(
-    r"\b(?:(?:most|least) \w+|(?!\w*terest\b|forest|west|rest|test|guest)\w{2,}est)\b", re.IGNORECASE
+    r"\b(?:(?:most|least) \w+|(?!(?:\w*(?:terest|quest|harvest|priest|budapest)|(?:north|south|mid)?west|"
+    r"(?:con|pro)?test|forest|rest|guest|chest|honest|modest|arrest)\b)\w{2,}est)\b",
+    re.IGNORECASE,
 )
 _KIND: Final = re.compile(r"\bthe (?P<kind>\w+)(?= (?P<thing>\w+))", re.IGNORECASE)
 _OF_KIND: Final = re.compile(r"the (?P<kind>(?!other\b)\w+) ones?", re.IGNORECASE)  # the red one
@@ -82,7 +86,6 @@ _NEXT_DAY: Final = re.compile(
     r"(?:on )?the (?:(?P<after>day after|(?:next|following) day)|day before|previous day)", re.IGNORECASE
 )
 _OWNED: Final = re.compile(r"of (?:the|an?|my|our) \S", re.IGNORECASE)
-_DAY: Final = re.compile(r"\d+(?!.*\d)")
 _JOINED: Final = re.compile(r"(?:(?:and|but|or|so|ok|okay)\b,? *)+", re.IGNORECASE)
 _ABOUT: Final = re.compile(r"(?:what|how) about +", re.IGNORECASE)
 # What follows an "it" that refers to nothing.
@@ -474,10 +477,14 @@ def _completed(words: Sequence[str], previous: _PreviousTurn) -> str:
 def _exchanged(fragment: str, question: str) -> str | None:
     """The question with its date, ordinal or superlative, or its kind of something, replaced by that of a fragment."""
     if (shift := _NEXT_DAY.fullmatch(fragment)) and (day := _DATE.search(question)):
-        moved = _DAY.sub(lambda number: f"{int(number[0]) + (1 if shift['after'] else -1):0{len(number[0])}}", day[0])
-        return question[: day.start()] + moved + question[day.end() :]
+        return question[: day.start()] + _moved(day[0], 1 if shift["after"] else -1) + question[day.end() :]
     for form in (_DATE, _ORDINAL, _SUPERLATIVE):
         if found := form.search(fragment):
+            rest = (
+                {*map(_normalised, form.sub("", fragment).split())} - {*map(_normalised, question.split())} - _FUNCTION
+            )
+            if form is _SUPERLATIVE and rest - {"", "one", "ones"}:  # the smallest lake, of the largest river
+                continue
             changed, count = form.subn(found.group(), question, count=1)
             if count or form is _ORDINAL:
                 return changed if count else f"{question}, {fragment}"
@@ -485,6 +492,14 @@ def _exchanged(fragment: str, question: str) -> str | None:
         for last in [each for each in _KIND.finditer(question) if each["thing"].lower() not in _FUNCTION][-1:]:
             return question[: last.start("kind")] + kind["kind"] + question[last.end("kind") :]
     return None
+
+
+def _moved(day: str, by: int) -> str:
+    """The day so many days later, in the next month if need be."""
+    year = day[:4] if day[:4].isdecimal() else ""
+    ((month, number),) = days_in(day)
+    moved = date(min(max(int(year or 2001), 2), 9998), month, 1) + timedelta(days=number - 1 + by)
+    return str(moved) if year else f"{moved.day} {MONTH_NAMES[moved.month - 1]}"
 
 
 def _substituted(words: Sequence[str], previous: _PreviousTurn) -> str:

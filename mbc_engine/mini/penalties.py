@@ -157,9 +157,10 @@ def denied_edges(question: str, text: str) -> tuple[list[int], list[int]]:
     return begins, [match.start() for match in _BEFORE_DENIAL.finditer(text)]
 
 
-# How much more something is, as 57 in "57 more than last year".
+# How much more something is, as 57 in "57 more than last year"; not 2024 in "in 2024, more than 300 came".
 _DIFFERENCE: Final = re.compile(
-    r"\d[\d.,]*(?: [^\W\d]+)? (?:more|fewer|less|higher|lower|longer|shorter) than\b", re.IGNORECASE
+    r"(?<![\d.,])(?!(?:19|20)\d\d )\d+(?:[.,]\d+)*(?: [^\W\d]+)? (?:more|fewer|less|higher|lower|longer|shorter) than\b(?! \d)",
+    re.IGNORECASE,
 )
 _COMPARED: Final = re.compile(
     r"\b(?:more|fewer|less|higher|lower|longer|shorter|than|differ|r[io]se|grow|grew|f[ae]ll|drop|increase|change)",
@@ -221,7 +222,7 @@ def clauses_of_others(question: str, text: str) -> list[tuple[int, int]]:
 
 def _says(clause: str, group: set[str]) -> bool:
     """Whether a clause has a number or a name, beside the words of a group."""
-    _, *words = re.findall(r"\w+", clause)
+    words = re.findall(r"\w+", clause)[1:]
     return any(word[0].isdigit() or (word[0].isupper() and group.isdisjoint(stems_of(word))) for word in words)
 
 
@@ -298,11 +299,18 @@ def is_superseded(question: str, context: str) -> bool:
 
 def is_of_another_thing(question: str, text: str) -> bool:
     """Whether a text speaks of flat C or paper 2, and not of the flat b or paper 1 that the question names."""
-    ordinals = ((noun, str(ORDINALS.index(word.lower()) + 1)) for word, noun in _COUNTED.findall(question))
-    for noun, number in (*_NUMBERED.findall(question), *ordinals):
-        found = re.findall(rf"(?i:\b{noun})(?: (\d{{1,3}})(?!\w)|: (\d{{1,3}})(?=;|$))", text, re.MULTILINE)
-        others = ["".join(numbers) for numbers in found]
-        if noun.lower() not in ENGLISH and others and number not in others:
+    ordinals = [
+        (noun, ORDINALS.index(word.lower()) + 1)
+        for word, noun in _COUNTED.findall(question)
+        if word.lower() in ORDINALS
+    ]
+    # A text may speak of page 12 in passing, but not begin a line or cell with it.
+    named = [(noun, number, rf"\b{noun}(?:: (?=\d+(?:;|$))| )") for noun, number in _NUMBERED.findall(question)]
+    named += [(noun, str(number), rf"(?:^[ #*-]{{0,9}}|; ){noun}:? ") for noun, number in ordinals]
+    for noun, number, before in named:
+        others = re.findall(rf"{before}(\d{{1,3}})(?!\w)", text, re.IGNORECASE | re.MULTILINE)
+        is_there = re.search(rf"\b{noun}:? {number}(?!\w)", text, re.IGNORECASE) is not None
+        if noun.lower() not in ENGLISH and others and not is_there:
             return True
     for noun, letter in _LETTERED.findall(POSSESSIVE.sub("", question)):
         there = {found.upper() for found in re.findall(rf"(?i:\b{noun}\W{{1,2}})([b-hj-z]|a(?! \w)|[A-HJ-Z])\b", text)}

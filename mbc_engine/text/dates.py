@@ -103,7 +103,7 @@ def months_in(text: str, *, in_figures: bool = False) -> set[int]:
 def days_in(text: str) -> set[tuple[int, int]]:
     """The days that a text names, as 12 August, August 12 or 2026-08-12: each a month and a day."""
     return {
-        (_SHORT[(found["name"] or found["other"]).lower()[:3]], int(found["day"] or found["second"]))
+        (_SHORT[(found["name"] or found["other"]).casefold()[:3]], int(found["day"] or found["second"]))
         if found["month"] is None
         else (int(found["month"]), int(found["third"]))
         for found in _DAY_OF_MONTH.finditer(text)

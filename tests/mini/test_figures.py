@@ -202,6 +202,7 @@ def test_a_year_that_the_whole_table_is_of(name: str, answer: str | None) -> Non
         ("How many hours did they work in all?", "Name: Ann; Hours: 7", True),
         ("How many hours did Ann work in all?", "Name: Ann; Hours: 7", False),
         ("How many hours did they work in all?", "Name: Ann; Total hours: 7", False),
+        ("How many hours did they work in all?", "Name: Sum; Hours: 7", False),
         ("How many hours did they work?", "Name: Ann; Hours: 7", False),
         ("How many hours did they work in all?", "They worked 7 hours in all.", False),
     ],

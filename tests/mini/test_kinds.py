@@ -78,6 +78,7 @@ MILL = "# The mill\n\nStarting the mill:\n\n1. Open the gate.\n2. Lift the sluic
         ("Why was it closed?", "bearings", "It was closed because two bearings had rusted through, and rebuilt.",
          ("two bearings had rusted through", 0)),
         ("Why was it closed?", "fire", "It closed because of a fire and was sold in May.", ("a fire", 0)),
+        ("Why was it closed?", "speed", "It closed because of noise and speed.", ("noise and speed", 0)),
         ("Why was it closed?", "rust", "Its rust was a danger.", None),
         ("Why is the mill closed?", "1820", "The mill is of 1820. It was closed because otters nested there.",
          ("otters nested there", 0)),
@@ -245,6 +246,10 @@ def test_other_rows_with_all_that_is_asked(question: str, span: str, expected: s
         ("How many defects were there?", "Flat\n\nDefects:\n\n- a tap\n- a window", "2"),
         ("How many steps has the cake?", "# Cake\n\nItems:\n- egg\n- salt\n\nSteps:\n1. Mix.\n2. Wait.\n3. Bake.", "3"),
         ("How many eggs has the cake?", "# Cake\n\nItems:\n- egg\n- salt", None),
+        ("How many hours is it open?", "Opening hours:\n- Monday 9-5\n- Tuesday 9-5", None),
+        ("How many members are there?", "Members pay by:\n- card\n- cash", None),
+        ("How many guests may I bring?", "Rules for guests:\n- no dogs\n- no noise", None),
+        ("How many members are there?", "Club\n\nThe old members of the club:\n- Ann\n- Bo", "2"),
         ("How many soups are there?", "# Leek soup\n\n- leek\n- salt", None),
         ("How many defects were there?", f"Defects:\n- a tap\n- a window{' and so on' * 50}", None),  # or more
     ],
@@ -263,6 +268,8 @@ def test_entries_of_a_list_are_counted(question: str, text: str, expected: str |
         ("Who sings?", "[18:05] Bo: ok. who sings?\n[18:06] Cy: Ada does\n[18:07] Bo: good", ("[18:06] Cy: Ada does", False)),
         ("Who sings?", "Who sings? Who plays? Bo.", None),
         ("Who sings?", "I know who sings.", None),
+        ("Who sings?", "Who sings? Please tell me.", None),
+        ("Who sings?", "To do\n- Who sings?\n- Bo calls Ann.", None),
     ],
 )  # fmt: skip
 def test_a_question_that_is_in_the_text(question: str, text: str, expected: tuple[str, bool] | None) -> None:

@@ -151,7 +151,8 @@ def is_of_one_row(question: str, text: str) -> bool:
     if row is None or operation_of(question) not in ("total", "average"):
         return False
     names, values = zip(*row, strict=True)
-    return not any(map(_TOTAL.search, names)) and content_stems(question).isdisjoint(stems_of(" ".join(values)))
+    is_total = any(map(_TOTAL.search, names)) or any(map(_TOTAL.fullmatch, values))
+    return not is_total and content_stems(question).isdisjoint(stems_of(" ".join(values)))
 
 
 def _of_sign(question: str, figures: Mapping[int, Decimal]) -> Mapping[int, Decimal]:

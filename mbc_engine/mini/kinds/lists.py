@@ -24,7 +24,15 @@ _ITEM: Final = re.compile(
     r"[ \t]+(?P<text>\S.*)$",
     re.IGNORECASE,
 )
-_HOW_MANY: Final = re.compile(r"\W*how many (?P<what>\w+)", re.IGNORECASE)
+# Not hours or euros, of which an entry tells a number.
+_HOW_MANY: Final = re.compile(
+    r"\W*how many (?!(?:hours|minutes|seconds|euros|dollars|pounds|cents|grams|kilos?|kilograms|lit(?:er|re)s|met(?:er|re)s|"
+    r"kilomet(?:er|re)s|miles|degrees|percent|points)\b)(?P<what>\w+)",
+    re.IGNORECASE,
+)
+# Of the line above a list of members: "The old members of the club:", but not "Members pay by:" or "Rules for members:".
+_BEFORE_COUNTED: Final = r"(?:\A|\n)[^\w\n]*(?:(?:the|an?|all|my|our) )?(?:(?!(?:for|of|with|without|besides)\b)\w+ )?"
+_AFTER_COUNTED: Final = r"(?: (?:of|in|at|on|for|to|with|who|that|which|are|were)\b[^.\n]*)?[^\w\n]*\Z"
 _SURELY_WHOLE: Final = 500  # characters: no chunk ends earlier but with its document
 _TICKED: Final = re.compile(r"\b(?:done|finished|completed?|ticked|checked)\b")
 _UNTICKED: Final = re.compile(r"\b(?:still|needs?|open|left|remaining|to ?do|undone|unfinished|pending|outstanding)\b")
@@ -117,9 +125,9 @@ def length_of_list(question: str, passages: Sequence[Passage]) -> Reply | None:
         return None
     first, *_, last = listed.items
     text = passages[first.passage].text
-    above = text[: text.find(first.sentence)].rstrip("-*\u2022 \t\n").rpartition("\n\n")[2]
+    above = text[: text.find(first.sentence)].rstrip("-*\u2022 \t\n0123456789.)[]").rpartition("\n\n")[2]
     is_cut = len(text) > _SURELY_WHOLE and text.rstrip().endswith(last.sentence)
-    is_counted = re.search(rf"\b{asked['what']}\b", above, re.IGNORECASE) is not None
+    is_counted = re.search(rf"{_BEFORE_COUNTED}{asked['what']}{_AFTER_COUNTED}", above, re.IGNORECASE) is not None
     return Reply(str(len(listed.items)), listed.items, is_certain=True) if is_counted and not is_cut else None
 
 

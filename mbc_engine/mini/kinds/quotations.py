@@ -32,7 +32,7 @@ _BECAUSE: Final = re.compile(
     re.IGNORECASE,
 )
 _CLAUSE_END: Final = re.compile(
-    r"[;:,]|[.!?](?=\s|$)| \(| [-\u2013\u2014] | and (?=(?:is|are|was|were|has|have|had|will|can|must|[a-z]+ed)\b)"
+    r"[;:,]|[.!?](?=\s|$)| \(| [-\u2013\u2014] | and (?=(?:is|are|was|were|has|have|had|will|can|must|[a-z]{3,}(?<!e)ed)\b)"
 )
 
 
@@ -126,6 +126,11 @@ def keywords(question: str, passages: Sequence[Passage]) -> Reply | None:
 
 
 _PARAGRAPH: Final = re.compile(r"\s*(?:A(?:nswer)?[:.] )?(?P<text>\S.*?)(?=\n\s*\n|\Z)", re.DOTALL)
+# After a question in a mail, or among others in a list.
+_NO_ANSWER: Final = re.compile(
+    r"[-*\u2022] |(?:please|pls|thanks|thank you|cheers|let me|i (?:do not|don['\u2019]t|have no)|no idea|best|kind regards|regards|yours)\b",
+    re.IGNORECASE,
+)
 _SPEAKER: Final = re.compile(r"(?:\[[^\]\n]*\] )?[\w ]{1,30}: ")
 
 
@@ -142,7 +147,8 @@ def asked_there(question: str, passages: Sequence[Passage]) -> Reply | None:
                 said = [after["text"][slice(*span)] for span in split_sentences(after["text"])]
                 is_spoken = _SPEAKER.match(said[0]) is not None
                 said = list(takewhile(lambda one: not one.endswith("?"), said[:1] if is_spoken else said))
-                if answer := on_one_line(" ".join(said)):
+                answer = on_one_line(" ".join(said))
+                if answer and not _NO_ANSWER.match(answer):
                     return Reply(answer, (Item(answer, at, answer),), is_certain=not is_spoken)
     return None
 
