@@ -138,7 +138,9 @@ _LIKENESS: Final = 0.88
 _NAME: Final = re.compile(r"(?<=[\w,;:)'\u2019] )[A-Z][\w-]*|\b[A-Z][\w-]*(?= [A-Z])")
 _CAPITALISED: Final = re.compile("[A-Z][a-z]")
 _NAMES: Final = re.compile(r"\b[A-Z][\w-]*(?: [A-Z][\w-]*)*")
-_NUMBER: Final = re.compile(r"[^\W\d_]+\d\w*|\d+[a-h]\b|\d[\d.,:]*\d|\d", re.IGNORECASE)  # F31, 8b, 1,240, 7
+_NUMBER: Final = re.compile(
+    r"(?<![^\W\d_])[^\W\d_]+\d\w*|\d+[a-h]\b|\d[\d.,:]*\d|\d", re.IGNORECASE
+)  # F31, 8b, 1,240, 7
 _LOWER: Final = re.compile(r"\b[a-z][\w-]*")
 _OWNER: Final = re.compile(r"\b(\w+)['\u2019]s? \w")
 _WORD: Final = re.compile(r"[^\W\d_]{2}")

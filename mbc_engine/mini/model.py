@@ -307,7 +307,7 @@ class RetrieverReader(Model):
         ]
         reply = length_of_list(question, looked_at) if is_counting else None
         if reply is None and best and is_of_row:
-            is_part = is_of_one_row(question, best.text)
+            is_part = is_of_one_row(question, best.text, [each.text for each in looked_at])
             reply = Reply(None) if is_part else cells_alike(question, looked_at, hits.index(best.hit))
         return hits, reply
 

@@ -200,6 +200,12 @@ def sections_of_others(question: str, text: str) -> list[tuple[int, int]]:
 
 
 _CLAUSE: Final = re.compile(r"[;,:] |[()|]|\n")
+# Perhaps a verb: who left, how long it lasts, what I may bring.
+_PERHAPS_VERB: Final = re.compile(
+    r"(?<!\bthe )(?<!\bon )(?<!\bin )(?<!\bmy )(?<!\d )\b(?:left|last|may|march)\b", re.IGNORECASE
+)
+# A sentence may well say these of the same.
+_TOGETHER: Final = stems_of("open boss")
 
 
 def clauses_of_others(question: str, text: str) -> list[tuple[int, int]]:
@@ -207,8 +213,9 @@ def clauses_of_others(question: str, text: str) -> list[tuple[int, int]]:
 
     As "within the city it costs 15 euros, outside 29".
     """
-    asked = stems_of(question)
-    groups = [group for group in EXCLUSIVE if len(group & asked) == 1]
+    asked = stems_of(question) - stems_of(" ".join(_PERHAPS_VERB.findall(question)))
+    alone = [group for group in EXCLUSIVE if len(group & stems_of(question)) == 1]
+    groups = [group for group in alone if group & asked and not group & _TOGETHER]
     others: list[tuple[int, int]] = []
     for start, end in split_sentences(text) if groups else []:
         bounds = [start, *(match.end() for match in _CLAUSE.finditer(text, start, end)), end]

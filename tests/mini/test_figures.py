@@ -208,4 +208,5 @@ def test_a_year_that_the_whole_table_is_of(name: str, answer: str | None) -> Non
     ],
 )
 def test_a_total_is_not_one_row(question: str, row: str, is_part: bool) -> None:
-    assert is_of_one_row(question, row) == is_part
+    assert is_of_one_row(question, row, [row, row]) == is_part
+    assert not is_of_one_row(question, row, [row])

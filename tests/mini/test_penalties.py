@@ -97,6 +97,14 @@ def test_sections_of_others(question, text, others):
         ("When is it open on Friday?", "Open Monday, Friday and Sunday from 9 to 12.", ["Open Monday, "]),
         ("Is it left or right?", "Right 0.8, left 0.6.", []),
         ("How old is it?", "Right 0.8, left 0.6.", []),
+        ("Who left at 9?", "Ann left at 9, Bo right after her, at 10.", []),
+        ("What may I bring?", "In May 3 bags, in March 2.", []),
+        ("What is it in May?", "In May 3 bags, in March 2.", ["in March 2."]),
+        (
+            "Is the pool open on Sunday?",
+            "Open Saturday from 9 to 12, Sunday: closed.",
+            ["Open Saturday from 9 to 12, "],
+        ),
     ],
 )
 def test_clauses_of_others(question, text, others):

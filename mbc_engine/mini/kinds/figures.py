@@ -145,12 +145,14 @@ def worked_out(question: str, passages: Sequence[Passage]) -> Reply | None:
     return table.total(name, figures, is_mean=operation == "average")
 
 
-def is_of_one_row(question: str, text: str) -> bool:
-    """Whether a total or average is asked for, and a row of a table is of something else, as the question does not name."""
+def is_of_one_row(question: str, text: str, texts: Sequence[str]) -> bool:
+    """Whether a total or average is asked for, and the text is one row of several, of what the question does not name."""
     row = next(iter(table_rows(text)), None)
     if row is None or operation_of(question) not in ("total", "average"):
         return False
     names, values = zip(*row, strict=True)
+    if sum(names == tuple(name for name, _ in other) for each in texts for other in table_rows(each)) < 2:
+        return False
     is_total = any(map(_TOTAL.search, names)) or any(map(_TOTAL.fullmatch, values))
     return not is_total and content_stems(question).isdisjoint(stems_of(" ".join(values)))
 
