@@ -54,7 +54,8 @@ _VERBS: Final = word_set(
     "went won wrote broken built chosen done given known seen taken written"
 )
 _FIGURES: Final = word_set(
-    "address age colour cost date depth fee height length name number phone place price rent size time weight width"
+    "address age colour cost date deposit depth email fee height length name number phone place price rent size time weight "
+    "width"
 )
 _PAST: Final = re.compile(r"\w{2,}(?<!e)ed")  # not bed, nor seed
 _PREDICATES: Final = word_set("available due empty free full late necessary open possible ready valid")  # is it open

@@ -117,6 +117,8 @@ def test_standalone_questions_are_left_alone(question):
         ("And the harvest?", "When is the earliest sowing?", "Ada", "When is the harvest?"),
         ("And the youngest?", "Who is the most able member?", "Ada", "Who is the youngest member?"),
         ("And the salad?", "What is the price of the soup?", "4", "What is the price of the salad?"),
+        ("And the email?", "What is the phone number of the school?", "12", "What is the email of the school?"),
+        ("And the deposit?", "What is the rent of the flat?", "700", "What is the deposit of the flat?"),
         ("And on the dryer?", "What does E01 mean on the washer?", "x", "What does E01 mean on the dryer?"),
         ("And music?", "Who taught maths to Ada?", "Bo", "Who taught music to Ada?"),
         ("And in May?", "What did Ada present in June?", "x", "What did Ada present in May?"),
