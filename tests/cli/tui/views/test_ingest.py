@@ -129,7 +129,7 @@ async def test_stop_ingest_of_mini(options, home, until):
         await go_to(pilot, "stories")
         await until(lambda: "0.txt" in names(app))
         await pilot.press("i")
-        await until(lambda: app.state.is_ingesting and app.state.ingest.reported)
+        await until(lambda: app.state.is_ingesting and (done := app.state.ingest.reported) and done.documents)
         await until(lambda: "Ingesting stories" in text_of(app, "#state"))
         await until(lambda: skipped(app) == [("0.txt", "is empty")])
         await pilot.press("s")
