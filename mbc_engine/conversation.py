@@ -16,8 +16,8 @@ from datetime import date, timedelta
 from typing import Final
 
 from mbc_engine.answer import Answer, AnswerItem
-from mbc_engine.text.dates import days_in
-from mbc_engine.text.document import MONTH_NAMES, MONTH_WORDS
+from mbc_engine.text.dates import DAY_OF_MONTH, days_in
+from mbc_engine.text.document import MONTH_NAMES
 from mbc_engine.text.language import AUXILIARIES, QUESTION_WORDS, word_set
 
 _BEING: Final = word_set("am are is was were be been has have had")
@@ -47,7 +47,7 @@ _RELATIVES: Final = word_set(
 )
 # Common verbs; others are recognised only by their -ed.
 _VERBS: Final = word_set(
-    "agreed ask attend become begin believe belong born bring build buy call change choose come create die direct drive earn end "
+    "ask attend become begin believe belong born bring build buy call change choose come create die direct drive earn end "
     "find found get give go happen held join kill know last lead learn leave like live look lose lost make mean meet move "
     "need open own pay play produce publish receive run save say see sell send serve show start stay stop take talk teach "
     "tell think try use visit want wear win work write began bought came got led left made met paid ran said sold told took "
@@ -70,10 +70,6 @@ _TIME: Final = re.compile(
 _EXTREME: Final = re.compile(r"\bat (?:its|their) (?P<how>\w+)est\b", re.IGNORECASE)
 _HOW_MUCH: Final = re.compile(r"(?:what|how (?P<how>\w+)) (?:was|were|is|are) (?:it|they|that)", re.IGNORECASE)
 _NOT_REFERRING: Final = re.compile(r"year|month|week|day|time|kind|type|sort")  # after "this"
-_DATE: Final = re.compile(
-    rf"\b\d\d?(?:st|nd|rd|th)?(?: of)? (?:{MONTH_WORDS})\b|\b(?:{MONTH_WORDS}) \d\d?(?:st|nd|rd|th)?\b|\b\d{{4}}-(?:0[1-9]|1[0-2])-\d\d\b",
-    re.IGNORECASE,
-)
 _IN_MAY: Final = re.compile(r"\b(?:in|of|by|since|until|\d\d?) may$")
 _ORDINAL: Final = re.compile(r"\b(?:first|second|third|fourth|fifth|last|next|other|1st|2nd|3rd)\b", re.IGNORECASE)
 _SUPERLATIVE: Final = re.compile(
@@ -477,9 +473,9 @@ def _completed(words: Sequence[str], previous: _PreviousTurn) -> str:
 
 def _exchanged(fragment: str, question: str) -> str | None:
     """The question with its date, ordinal or superlative, or its kind of something, replaced by that of a fragment."""
-    if (shift := _NEXT_DAY.fullmatch(fragment)) and (day := _DATE.search(question)):
+    if (shift := _NEXT_DAY.fullmatch(fragment)) and (day := DAY_OF_MONTH.search(question)):
         return question[: day.start()] + _moved(day[0], 1 if shift["after"] else -1) + question[day.end() :]
-    for form in (_DATE, _ORDINAL, _SUPERLATIVE):
+    for form in (DAY_OF_MONTH, _ORDINAL, _SUPERLATIVE):
         if found := form.search(fragment):
             rest = (
                 {*map(_normalised, form.sub("", fragment).split())} - {*map(_normalised, question.split())} - _FUNCTION

@@ -54,7 +54,7 @@ _BEFORE_MONTH: Final = re.compile(
 )
 _AFTER_NAME: Final = re.compile(r"\W*(?:$|\n)|[,;:.)?+/-]")
 _IN_FIGURES: Final = re.compile(r"(?<![\d\[])(?:\d{4}-(\d\d)-\d\d|(\d\d?)[./](\d\d?)[./]\d{2,4})(?!\d)")
-_DAY_OF_MONTH: Final = re.compile(
+DAY_OF_MONTH: Final = re.compile(
     rf"\b{_DAY}(?: of)? (?P<name>{MONTH_WORDS})\b|\b(?P<other>{MONTH_WORDS}) (?P<second>\d\d?)(?:st|nd|rd|th)?\b(?!\d)|"
     r"\b\d{4}-(?P<month>0[1-9]|1[0-2])-(?P<third>\d\d)\b",
     re.IGNORECASE,
@@ -106,7 +106,7 @@ def days_in(text: str) -> set[tuple[int, int]]:
         (_SHORT[(found["name"] or found["other"]).casefold()[:3]], int(found["day"] or found["second"]))
         if found["month"] is None
         else (int(found["month"]), int(found["third"]))
-        for found in _DAY_OF_MONTH.finditer(text)
+        for found in DAY_OF_MONTH.finditer(text)
     }
 
 
