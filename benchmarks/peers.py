@@ -15,6 +15,7 @@ import argparse
 import importlib.metadata
 import json
 import lzma
+import os
 import platform
 import random
 import resource
@@ -149,8 +150,10 @@ def _python(tool: str, venvs: Path) -> str:
 
 def _in_process(python: str, step: str, *arguments: str) -> tuple[dict[str, Any], float]:
     command = [python, str(Path(__file__)), "--step", step, *arguments]
+    # pip has compiled the other tools: mbc, run from a checkout, must be able to keep what is compiled too.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     began = time.perf_counter()
-    done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False, env=environment)
     seconds = time.perf_counter() - began
     if done.returncode:
         raise RuntimeError((done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1])

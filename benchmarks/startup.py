@@ -6,6 +6,7 @@ Every run is a new process that times each part of `mbc ask`; the whole command 
 page cache. Other programs running at the same time distort the figures.
 """
 
+import os
 import statistics
 import subprocess
 import sys
@@ -126,6 +127,7 @@ def measure(runs: int = 5, later: int = 20) -> dict[str, Any]:
         `command`: the whole of `mbc ask`; `stages`: its stages by name, in order; `later_answer`: an answer once
         everything is loaded. All in seconds, each with `min` and `median`.
     """
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed program is not compiled at each start
     commands, stages, answers = [], [], []
     with tempfile.TemporaryDirectory() as folder:
         bank = Path(folder, "bank.mbc")
