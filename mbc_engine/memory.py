@@ -66,7 +66,7 @@ class Memory:
             `shards.Shards`.
         model: the banks' model, or its name or folder, loaded onto `device` by `load` or `mbc_engine.load_model`.
         llm: the chat LM that writes answers, named as in `lm.chat.open_chat` and loaded by `load_writer`; None for the
-            embedded one, which writes only if asked to.
+            built-in one, which writes only if asked to.
         weights: how much the documents of each bank count; None for all alike.
         log: a file that keeps the events of `add` for other processes to follow.
         on_decoding: called with the number of texts that a language model is about to decode; returns a context

@@ -1,4 +1,4 @@
-"""The embedded model: it is there, it is small, and it finds the story that a question is about."""
+"""The built-in model: it is there, it is small, and it finds the story that a question is about."""
 
 from importlib.resources import files
 from itertools import islice

@@ -72,7 +72,11 @@ _COMMAND: Final = re.compile(r"/\w*")  # a question may begin with a path
 @memory_command(answers=True)
 def ask(
     words: Annotated[
-        list[str] | None, typer.Argument(metavar="QUESTION", help="What you want to know; quotes are optional.")
+        list[str] | None,
+        typer.Argument(
+            metavar="QUESTION",
+            help="What you want to know. All words are one question; quote it if it has ?, * or an apostrophe.",
+        ),
     ] = None,
     *,
     memory: "Memory",
@@ -83,10 +87,11 @@ def ask(
 ) -> None:
     """Answer questions from your banks, citing the files that each answer comes from.
 
-    The first line of stdout is the answer, after "Perhaps: " if the model is not sure of it, or "Not in this memory."
-    With --json, "tentative" is then true, or "answer" is null. A question for several things (who are, what happened,
-    how do I) is answered with all of them, one per line. Without a question, this is `mbc chat`; questions can also be
-    piped in, one per line. With --json, each question gets one line of JSON, in order.
+    The answer comes first: one line or, to a question for several things (who are, what happened, how do I), a line for
+    each. It begins with "Perhaps: " if the model is not sure of it, and is "Not in this memory." if there is none. Its
+    sources follow. Programs should use --json: a line for each question, in which "tentative" is true or "answer" null.
+
+    Without a question, this is `mbc chat`; questions can also be piped in, one per line.
 
     Examples:
       mbc ask "Who repaired the bridge?"
@@ -163,7 +168,8 @@ def _answer_all(
 
 @memory_command(answers=True)
 def chat(*, memory: "Memory", options: AskOptions) -> None:
-    """Ask one question after the other. Follow-ups are completed from the question before; /help lists what else to type.
+    """Ask one question after the other. A follow-up (“and when?”) is understood from the
+    question before it; /help lists what else to type.
 
     Examples:
       mbc chat

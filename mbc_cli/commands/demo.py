@@ -52,7 +52,7 @@ def demo(
     device: DeviceOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Ingest 10 made-up news stories, ask about them, delete the files and ask again.
+    """Ingest 10 made-up news stories, ask about them, and show that the bank still answers without the files.
 
     Works offline and leaves nothing behind.
 

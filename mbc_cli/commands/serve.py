@@ -61,7 +61,7 @@ def serve(
     queue: Annotated[int, _limits("Maximum number of requests waiting for the model.", min=1)] = 64,
     max_body: Annotated[int, _limits(_MAX_BODY, min=1, metavar="BYTES", show_default="1 MiB")] = 1 << 20,
 ) -> None:
-    """Serve a memory over HTTP: other programs ask questions and add documents.
+    """Serve a bank over HTTP: other programs ask questions and add documents.
 
     Any client of OpenAI's chat completions API works: use the printed address as its base URL. With several banks,
     documents go into the first. Ctrl-C finishes the requests already accepted; a second Ctrl-C stops at once.
@@ -106,7 +106,7 @@ def mcp(
     allow: Annotated[list[Path] | None, option(_ALLOW, metavar="FOLDER")] = None,
     device: DeviceOption = None,
 ) -> None:
-    """Let an assistant ask, search and add to a memory: a Model Context Protocol (MCP) server on stdin and stdout.
+    """Let an AI assistant ask, search and add to a bank: a Model Context Protocol (MCP) server on stdin and stdout.
 
     You don't run this yourself: add it to the assistant's settings, and the assistant starts and stops it.
 

@@ -47,7 +47,7 @@ def tui(
     web: Annotated[bool, option(_WEB, "--web")] = False,
     port: Annotated[int, option(_PORT, min=0, max=65535, show_default="a free one")] = 0,
 ) -> None:
-    """Open the dashboard: browse documents and codes, follow training and ingests, ask questions.
+    """Open the dashboard: browse documents and their codes, follow training and ingests, ask questions.
 
     It updates as other processes change the bank and the training runs. It reopens with the last bank and theme,
     unless options say otherwise.

@@ -38,7 +38,7 @@ from mbc_engine.runs.training_runs import FollowedRun
 
 # In the order of their tabs and of the keys 1, 2, 3, ...
 VIEWS: Final[tuple[type[View], ...]] = (AskView, DocumentsView, IngestView, OverviewView, CodesView, TrainView)
-_OF_OWN_MODELS: Final = (CodesView.NAME, TrainView.NAME)  # with the embedded model, they get tabs once opened
+_OF_OWN_MODELS: Final = (CodesView.NAME, TrainView.NAME)  # with the built-in model, they get tabs once opened
 _AT_WORK: Final = ("running", "training")
 _ENDS: Final = ("finished", "stopped", "interrupted")
 _DRAW_INTERVAL: Final = 0.5  # seconds; drawing is most of what the dashboard does

@@ -1,6 +1,6 @@
 """Locating pretrained models: in a folder, in Python packages that ship their files, or in the hub's cache.
 
-Only those files are read; none of the packages' code runs. The embedded language model's weights differ from the hub's,
+Only those files are read; none of the packages' code runs. The built-in language model's weights differ from the hub's,
 so its package takes precedence: data that depends on a language model needs the same one everywhere. all-mpnet-base-v2,
 the encoder of mini's large reader, comes in five packages with a fifth of a zip file each.
 """
@@ -254,7 +254,7 @@ def locate_language_model() -> Path | None:
 
 
 def find_language_model(on_progress: Callable[[int, int], object] = lambda _done, _total: None) -> Path:
-    """The folder of the embedded language model: config, tokenizer, and weights in float16, the same bytes everywhere.
+    """The folder of the built-in language model: config, tokenizer, and weights in float16, the same bytes everywhere.
 
     The first call unpacks it into the user's cache in a few seconds; `on_progress` gets bytes written and total bytes.
     Raises ModelError if its package is missing or damaged, or if it cannot be unpacked.

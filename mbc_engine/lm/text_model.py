@@ -149,7 +149,7 @@ class TextModel:
 
 
 def open_text_model(fingerprint: str | None = None) -> TextModel:
-    """The embedded language model as a text model, quantised once into the user's cache.
+    """The built-in language model as a text model, quantised once into the user's cache.
 
     Raises ModelError if it is not installed or does not have this `fingerprint`.
     """

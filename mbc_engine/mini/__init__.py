@@ -1,1 +1,1 @@
-"""The embedded model: address codes and words find passages, a reader finds the answer in their text."""
+"""The built-in model: address codes and words find passages, a reader finds the answer in their text."""

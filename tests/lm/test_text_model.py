@@ -1,4 +1,4 @@
-"""Texts coded under a tiny random Llama, and under the embedded language model."""
+"""Texts coded under a tiny random Llama, and under the built-in language model."""
 
 import random
 import shutil
