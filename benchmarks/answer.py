@@ -23,8 +23,8 @@ from torch import Tensor, nn
 
 from mbc_engine.datasets.layout import made_up_stories
 from mbc_engine.lm.base import DECODING, BaseLM, KVPrefix, first_line
-from mbc_engine.paper.mbc import MBC
 from mbc_engine.paper.memories import CodeMemory
+from mbc_engine.paper.model import MBC
 
 Result = dict[str, Any]
 

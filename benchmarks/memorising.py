@@ -23,7 +23,7 @@ import torch
 from shapes import SHAPES, examples, random_model
 from torch.utils.flop_counter import FlopCounterMode
 
-from mbc_engine.paper.mbc import MBC
+from mbc_engine.paper.model import MBC
 
 DOCUMENTS: Final = 96
 ROUNDS: Final = 3

@@ -25,7 +25,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from mbc_engine.lm.base import BaseLM, KVPrefix, PromptTokenizer, Targets
 from mbc_engine.paper.amortizer import TextEncoder
-from mbc_engine.paper.mbc import MBC
+from mbc_engine.paper.model import MBC
 from mbc_engine.training.data import Batch
 from mbc_engine.training.objective import Losses, Objective
 

@@ -30,7 +30,7 @@ from mbc_engine.lm.base import BaseLM
 from mbc_engine.lm.encoders import Encoder
 from mbc_engine.lm.pretrained import base_dtype, disable_weight_repacking
 from mbc_engine.paper.builder import build, config_of
-from mbc_engine.paper.mbc import MBC
+from mbc_engine.paper.model import MBC
 
 SQUAD: Final = "qa/squad_train_part.jsonl.xz"
 

@@ -20,7 +20,7 @@ from shapes import SHAPES, examples, random_model
 
 from mbc_engine.config import TrainingSettings
 from mbc_engine.paper.builder import trainable_parameters
-from mbc_engine.paper.mbc import MBC
+from mbc_engine.paper.model import MBC
 from mbc_engine.training.data import TextStates, TrainingSet
 from mbc_engine.training.objective import Objective
 from mbc_engine.training.processes import processes_on

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from mbc_engine.datasets.by_name import load_examples
     from mbc_engine.datasets.layout import QAExample
     from mbc_engine.errors import MBCError
-    from mbc_engine.evaluation.banks import EmptyBank, MemoryMethod, RetrieveAndRead
+    from mbc_engine.evaluation.bank_methods import EmptyBank, MemoryMethod, RetrieveAndRead
     from mbc_engine.evaluation.protocols import evaluate
     from mbc_engine.events import Event, run_to_completion
     from mbc_engine.ingestion.reencode import reencode
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from mbc_engine.mini.model import RetrieverReader
     from mbc_engine.model import load_model, open_bank
     from mbc_engine.paper.calibration import calibrate
-    from mbc_engine.paper.mbc import MBC
+    from mbc_engine.paper.model import MBC
     from mbc_engine.training.trainer import train
 
 __version__ = "0.1.0"
@@ -35,7 +35,7 @@ _MODULES = {
     "datasets.by_name": ("load_examples",),
     "datasets.layout": ("QAExample",),
     "errors": ("MBCError",),
-    "evaluation.banks": ("EmptyBank", "MemoryMethod", "RetrieveAndRead"),
+    "evaluation.bank_methods": ("EmptyBank", "MemoryMethod", "RetrieveAndRead"),
     "paper.calibration": ("calibrate",),
     "evaluation.protocols": ("evaluate",),
     "events": ("Event", "run_to_completion"),
@@ -44,7 +44,7 @@ _MODULES = {
     "memory": ("Conversation", "Memory"),
     "model": ("load_model", "open_bank"),
     "mini.model": ("RetrieverReader",),
-    "paper.mbc": ("MBC",),
+    "paper.model": ("MBC",),
     "training.trainer": ("train",),
 }
 _HOMES = {name: f"mbc_engine.{module}" for module, names in _MODULES.items() for name in names}

@@ -42,7 +42,7 @@ from mbc_engine.runs import MODEL, training_runs
 
 if TYPE_CHECKING:
     from mbc_engine.config import Config
-    from mbc_engine.paper.mbc import MBC
+    from mbc_engine.paper.model import MBC
 
 _HELD_OUT = 0.05  # share of the documents, if no validation data is named
 _DATA = "Training data: a .jsonl, .csv or .json file, or squad:[b]train[/b]; can be repeated."

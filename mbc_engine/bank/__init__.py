@@ -5,7 +5,7 @@ Removal, merging, export and undo are in `exchange`, checks in `verification`: n
 
 from mbc_engine.bank.database import delete
 from mbc_engine.bank.memory_bank import Banks, MemoryBank, deleting_if_unused
-from mbc_engine.bank.reader import ReadableBank
+from mbc_engine.bank.readable import ReadableBank
 from mbc_engine.bank.records import (
     BankHeader,
     BankSizes,

@@ -25,7 +25,7 @@ import numpy as np
 from mbc_engine.bank import database
 from mbc_engine.bank.block import Block
 from mbc_engine.bank.block_table import BlockTable, Name, by_block
-from mbc_engine.bank.reader import ReadableBank
+from mbc_engine.bank.readable import ReadableBank
 from mbc_engine.bank.records import (
     BankHeader,
     BankSizes,

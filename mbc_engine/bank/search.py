@@ -11,7 +11,7 @@ import numpy as np
 
 from mbc_engine.bank.block import Block
 from mbc_engine.bank.memory_bank import MemoryBank
-from mbc_engine.bank.reader import ReadableBank
+from mbc_engine.bank.readable import ReadableBank
 from mbc_engine.bank.records import EncodedText, Indices, Numbers, Origin, StoredChunk, StoredDocument
 from mbc_engine.bank.text_codec import MOST_READ, decode_found, text_checksum
 from mbc_engine.bank.words import numbered_words

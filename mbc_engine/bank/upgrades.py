@@ -47,7 +47,7 @@ _FORMAT_3: Final = {
 }
 _TABLES: Final = {3: _FORMAT_3, 4: _FORMAT_5, 5: _FORMAT_5, 6: TABLES}
 # The last formats with a row for each text, with compressed counts of words, and without contexts.
-_TEXT_PER_ROW, _COMPRESSED_COUNTS, _NO_CONTEXTS = 3, 4, 5
+_WITH_A_ROW_PER_TEXT, _WITH_COMPRESSED_COUNTS, _WITHOUT_CONTEXTS = 3, 4, 5
 # Bytes of texts and contexts: these, and so many times those stored. Real ones compress three or four times, and words take
 # a second for each MB.
 _INDEXED_BYTES, _INDEXED_PER_STORED = 4 << 20, 5
@@ -97,10 +97,10 @@ def upgrade(path: Path) -> None:
             database.require_tables(connection, _TABLES[version], name)
             copy = _keep_copy(path, version)
             try:
-                if version <= _NO_CONTEXTS:
+                if version <= _WITHOUT_CONTEXTS:
                     _upgrade_state(connection, version)
                     _upgrade_blocks(connection)
-                if version == _TEXT_PER_ROW:
+                if version == _WITH_A_ROW_PER_TEXT:
                     _put_texts_into_rows(connection)
                 lm_texts = _index_words(connection, version, name)
             except database.INVALID_DATA_ERRORS as error:
@@ -148,7 +148,7 @@ def _upgrade_state(connection: sqlite3.Connection, version: int) -> None:
     if crc != database.header_checksum(values):
         raise ValueError("the checksum of the header does not match")
     counts, *texts, state_crc = row[12:]
-    if version == _TEXT_PER_ROW:
+    if version == _WITH_A_ROW_PER_TEXT:
         expected = checksum(counts, texts[0].to_bytes(8, "little", signed=True))
     else:
         expected = database.state_checksum(counts, texts)
@@ -249,7 +249,7 @@ def _index_words(connection: sqlite3.Connection, version: int, name: str) -> int
             text for at in zip(content.first_texts, content.lengths, strict=True) for text in table.texts.read(*at)
         ]
         if any(text.codec == LM for text in texts):
-            compressed = version == _COMPRESSED_COUNTS
+            compressed = version == _WITH_COMPRESSED_COUNTS
             words = read_earlier_words(table.packed(block, "words"), chunks, compressed_counts=compressed)
         else:
             contexts = (content.document(row).contexts(header) for row in range(len(content)))

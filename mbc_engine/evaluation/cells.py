@@ -23,7 +23,7 @@ from mbc_engine.runs import MODEL
 if TYPE_CHECKING:
     from mbc_engine.evaluation.token_weights import TokenWeights
     from mbc_engine.lm.base import BaseLM
-    from mbc_engine.paper.mbc import MBC
+    from mbc_engine.paper.model import MBC
 
 _HELD_BACK: Final = 0.1
 
@@ -176,7 +176,7 @@ class Cell:
 
     def method(self, name: str, rate: float | None = None) -> Method:
         """A method, ready to memorise documents, with a learning rate if it fine-tunes; its models must be trained."""
-        from mbc_engine.evaluation import banks
+        from mbc_engine.evaluation import bank_methods
         from mbc_engine.evaluation.fine_tuning import FineTuned
         from mbc_engine.evaluation.language_models import BM25Reading, ClosedBook, OracleReading
         from mbc_engine.model import load_model
@@ -195,23 +195,23 @@ class Cell:
         elif trained in ("text", ""):
             finder: Any = load_model("mini" if trained else self.base.model or "", device=self.device)
             if not trained:
-                return banks.RetrieveAndRead(finder)
+                return bank_methods.RetrieveAndRead(finder)
             shuffles = name == "mbc-text-shuffled"
-            method = banks.TextPrefix(finder, self._with_kv_lora(), shuffles=shuffles, seed=suite.seed)
+            method = bank_methods.TextPrefix(finder, self._with_kv_lora(), shuffles=shuffles, seed=suite.seed)
         elif name == "mbc-empty":
-            return banks.EmptyBank(self.memory_model(trained), read_mode=suite.read)
+            return bank_methods.EmptyBank(self.memory_model(trained), read_mode=suite.read)
         else:
             model = self.memory_model(trained)
             options = {"read_mode": kind.read or suite.read, "keeps_codes": trained in ("mbc", "mbc-null")}
             if name == "mbc-shuffled-documents":
-                options["corrupt"] = partial(banks.shuffled_over_documents, seed=suite.seed)
+                options["corrupt"] = partial(bank_methods.shuffled_over_documents, seed=suite.seed)
             elif name == "mbc-shuffled-codes":
                 book = model.require_codebook()
-                options["corrupt"] = partial(banks.shuffled_over_codebook, codebook=book, seed=suite.seed)
-            method = banks.MemoryMethod(model, **options)
+                options["corrupt"] = partial(bank_methods.shuffled_over_codebook, codebook=book, seed=suite.seed)
+            method = bank_methods.MemoryMethod(model, **options)
         if name == "mbc-text-empty":
-            return banks.WrongBank(method, ())
-        return banks.WrongBank(method, self.other_documents(), suite.seed) if "-wrong" in name else method
+            return bank_methods.WrongBank(method, ())
+        return bank_methods.WrongBank(method, self.other_documents(), suite.seed) if "-wrong" in name else method
 
     def _with_kv_lora(self) -> "BaseLM":
         """The frozen base LM with the KV-LoRA `text`."""

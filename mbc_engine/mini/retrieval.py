@@ -34,7 +34,7 @@ from mbc_engine.text.dates import Period, period_in
 LENGTH_SHARE: Final = 0.25
 WHITENING: Final = 0.2
 # A bank's covariance is estimated as if it had this many more chunks of ordinary text.
-ORDINARY_CHUNKS: Final = 128
+PRIOR_CHUNKS: Final = 128
 # It is estimated from at most this many chunks; in a large bank, from `_RUNS` runs of neighbours.
 SAMPLED_CHUNKS: Final = 8192
 _RUNS: Final = 8
@@ -125,8 +125,8 @@ class Address:
         sample = codes[:: max(1, math.ceil(len(codes) / SAMPLED_CHUNKS))]
         vectors = self.lookup(sample).reshape(len(sample), self.tokens * self.dim)
         away = vectors - vectors.sum(0) / max(1, len(vectors))
-        covariance = away.T @ away + ORDINARY_CHUNKS * np.diag(self.spread)
-        values, directions = np.linalg.eigh(covariance / (len(sample) + ORDINARY_CHUNKS))
+        covariance = away.T @ away + PRIOR_CHUNKS * np.diag(self.spread)
+        values, directions = np.linalg.eigh(covariance / (len(sample) + PRIOR_CHUNKS))
         matrix: NDArray[np.float32] = (directions * values**-WHITENING) @ directions.T
         return matrix
 

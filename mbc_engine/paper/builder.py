@@ -20,8 +20,8 @@ from mbc_engine.lm.pretrained import base_dtype, key_value_modules, load_errors
 from mbc_engine.paper.aggregator import Aggregator
 from mbc_engine.paper.amortizer import Centring, EncoderAmortizer, T5Amortizer, TextEncoder
 from mbc_engine.paper.codebook import Codebook
-from mbc_engine.paper.mbc import MBC
 from mbc_engine.paper.memories import Router
+from mbc_engine.paper.model import MBC
 from mbc_engine.paper.prefix import PrefixNetwork
 
 # The base LM, and the encoders of documents and of questions.

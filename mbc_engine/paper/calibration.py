@@ -16,7 +16,7 @@ from mbc_engine.errors import DataError, ModelError
 from mbc_engine.events import Calibrated, Event, Progressed
 from mbc_engine.names import CONFIG
 from mbc_engine.paper.confidence import ORIGINS, fit, judge
-from mbc_engine.paper.mbc import MBC
+from mbc_engine.paper.model import MBC
 from mbc_engine.paper.scoring import memorise_documents
 
 Gains = NDArray[np.float64]

@@ -14,7 +14,7 @@ from mbc_engine.config import Config, LoraSettings, read_paper_config
 from mbc_engine.lm.pretrained import gathered_state, read_tensors, require_fit, restore, unpacked_state
 from mbc_engine.names import ADAPTER, CONFIG, WEIGHTS, find_model
 from mbc_engine.paper.builder import build, load_pretrained
-from mbc_engine.paper.mbc import MBC
+from mbc_engine.paper.model import MBC
 
 _SMALL: Final = 1 << 26  # bytes
 

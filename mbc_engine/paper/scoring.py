@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from mbc_engine.datasets.layout import QAExample
 from mbc_engine.metrics import Scores, compare, shortest
-from mbc_engine.paper.mbc import MBC
 from mbc_engine.paper.memories import CodeMemory, ReadableMemory, VectorMemory
+from mbc_engine.paper.model import MBC
 from mbc_engine.paper.reads import Reader
 from mbc_engine.text.chunks import Chunker
 

@@ -15,7 +15,7 @@ from mbc_engine.config import TrainingSettings
 from mbc_engine.lm.base import Targets
 from mbc_engine.paper.amortizer import document_variance
 from mbc_engine.paper.codebook import Quantized
-from mbc_engine.paper.mbc import MBC
+from mbc_engine.paper.model import MBC
 from mbc_engine.training.data import Batch, TextStates, TrainingSet
 from mbc_engine.training.processes import Processes, Share
 

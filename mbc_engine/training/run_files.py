@@ -18,7 +18,7 @@ from mbc_engine.config import Config
 from mbc_engine.errors import ConfigError, ModelError
 from mbc_engine.lm.pretrained import gathered_state, optimiser_tensors, restore, restore_optimiser, write_tensors
 from mbc_engine.paper.checkpoint import save_model, trained_state
-from mbc_engine.paper.mbc import MBC
+from mbc_engine.paper.model import MBC
 from mbc_engine.runs import MODEL
 from mbc_engine.runs.training_runs import EVENTS, SNAPSHOT, hold_folder, withdraw_stop
 

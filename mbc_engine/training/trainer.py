@@ -21,7 +21,7 @@ from mbc_engine.lm.pretrained import checkpoint_layers, is_fast_in_bf16
 from mbc_engine.machine import Throttle
 from mbc_engine.paper.builder import build, load_pretrained, trainable_parameters
 from mbc_engine.paper.checkpoint import load_into
-from mbc_engine.paper.mbc import compile_parts
+from mbc_engine.paper.model import compile_parts
 from mbc_engine.paper.scoring import within_window
 from mbc_engine.runs import CONFIG, MODEL
 from mbc_engine.runs.event_log import EventLog

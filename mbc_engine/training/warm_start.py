@@ -12,7 +12,7 @@ from mbc_engine.lm.encoders import mean_pooled
 from mbc_engine.metrics import Scores
 from mbc_engine.paper.amortizer import Amortizer, EncoderAmortizer
 from mbc_engine.paper.codebook import Codebook
-from mbc_engine.paper.mbc import MBC
+from mbc_engine.paper.model import MBC
 from mbc_engine.paper.scoring import answer_losses, ask_all, score
 from mbc_engine.training.data import TextStates
 from mbc_engine.training.processes import Processes

@@ -42,7 +42,7 @@ from mbc_engine.lm.base import BaseLM, load_base
 from mbc_engine.metrics import compare
 from mbc_engine.paper.checkpoint import load_model
 from mbc_engine.paper.kv_lora import adapter_state, save_adapter
-from mbc_engine.paper.mbc import MBC
+from mbc_engine.paper.model import MBC
 from mbc_engine.paper.scoring import memorise_documents
 from mbc_engine.training.trainer import train
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from mbc_engine.evaluation.banks import (
+from mbc_engine.evaluation.bank_methods import (
     EmptyBank,
     MemoryMethod,
     WrongBank,

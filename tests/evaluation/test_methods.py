@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from mbc_engine.evaluation.banks import EmptyBank, MemoryMethod, RetrieveAndRead, TextPrefix, WrongBank
+from mbc_engine.evaluation.bank_methods import EmptyBank, MemoryMethod, RetrieveAndRead, TextPrefix, WrongBank
 from mbc_engine.evaluation.fine_tuning import FineTuned
 from mbc_engine.evaluation.language_models import BM25Reading, ClosedBook, answers
 from mbc_engine.evaluation.token_weights import uniform

@@ -11,7 +11,7 @@ from functools import partial
 import pytest
 
 from mbc_engine.datasets.layout import QAExample
-from mbc_engine.evaluation.banks import (
+from mbc_engine.evaluation.bank_methods import (
     EmptyBank,
     MemoryMethod,
     WrongBank,

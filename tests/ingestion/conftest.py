@@ -9,7 +9,7 @@ import pytest
 from mbc_engine import MemoryBank, ingest, open_bank
 from mbc_engine.bank.exchange import export
 from mbc_engine.events import Event, FileSkipped, IngestFinished
-from mbc_engine.paper.mbc import MBC
+from mbc_engine.paper.model import MBC
 
 
 @pytest.fixture

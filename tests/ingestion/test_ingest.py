@@ -25,7 +25,7 @@ from mbc_engine.events import ContentLost, DocumentsIngested, FilesLeftOut, Inge
 from mbc_engine.ingestion.reading import ChunkedDocument, FileRead, Workers, read_all
 from mbc_engine.ingestion.run import ingest_stream
 from mbc_engine.mini.model import save
-from mbc_engine.paper.mbc import MBC
+from mbc_engine.paper.model import MBC
 from mbc_engine.sources import Files
 from mbc_engine.text import Skipped
 from mbc_engine.text.document import Content

@@ -13,7 +13,7 @@ from mbc_engine.events import DocumentsIngested
 from mbc_engine.ingestion.reencode import reencode
 from mbc_engine.ingestion.run import ingest_stream
 from mbc_engine.model import signature
-from mbc_engine.paper.mbc import MBC
+from mbc_engine.paper.model import MBC
 from tests.ingestion.conftest import last_of, skipped
 
 

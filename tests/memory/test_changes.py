@@ -7,7 +7,7 @@ import pytest
 
 from mbc_engine import Memory, MemoryBank, ingest, open_bank
 from mbc_engine.errors import DataError
-from mbc_engine.paper.mbc import MBC
+from mbc_engine.paper.model import MBC
 
 QUESTION = "Who moved?"
 

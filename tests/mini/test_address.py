@@ -10,7 +10,7 @@ import torch
 from numpy.testing import assert_allclose
 
 from mbc_engine.errors import ModelError
-from mbc_engine.mini.retrieval import LENGTH_SHARE, ORDINARY_CHUNKS, WHITENING, Address
+from mbc_engine.mini.retrieval import LENGTH_SHARE, PRIOR_CHUNKS, WHITENING, Address
 
 # Two positions of one dimension, three codes each.
 BOOKS = np.array([[[0.0], [1.0], [-2.0]], [[0.5], [3.0], [3.0]]], np.float32)
@@ -72,7 +72,7 @@ def test_whitening():
     address.spread[...] = [1.0, 4.0]
     # Vectors (0, 3) and (-2, 3): squares of (1, 0) and (-1, 0) away from their mean.
     whitening = address.whitening(np.array([[0, 1], [2, 1]]))
-    covariance = [(2 + ORDINARY_CHUNKS) / (2 + ORDINARY_CHUNKS), 4 * ORDINARY_CHUNKS / (2 + ORDINARY_CHUNKS)]
+    covariance = [(2 + PRIOR_CHUNKS) / (2 + PRIOR_CHUNKS), 4 * PRIOR_CHUNKS / (2 + PRIOR_CHUNKS)]
     assert_allclose(whitening, np.diag(np.array(covariance) ** -WHITENING), rtol=1e-6)
     ordinary = address.whitening(np.zeros((0, 2), np.int64))  # of an empty bank
     assert_allclose(ordinary, np.diag(np.array([1.0, 4.0]) ** -WHITENING), rtol=1e-6)

@@ -5,7 +5,7 @@ import torch
 from safetensors.torch import save_file
 
 from mbc_engine import ingest, open_bank
-from mbc_engine.evaluation.banks import MemoryMethod, RetrieveAndRead
+from mbc_engine.evaluation.bank_methods import MemoryMethod, RetrieveAndRead
 from mbc_engine.evaluation.methods import Footprint, MethodAnswer
 
 VECTORS = ("model.quantised=false", "model.lora.layers=0")

@@ -6,8 +6,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mbc_engine.paper.mbc import compile_parts
 from mbc_engine.paper.memories import CodeMemory
+from mbc_engine.paper.model import compile_parts
 
 TEXTS = [
     "The river rose, the bridge held, and nobody was hurt.",

@@ -23,8 +23,8 @@ from mbc_engine.mini.model import RetrieverReader
 from mbc_engine.mini.retrieval import Scope, by_document
 from mbc_engine.model import Model
 from mbc_engine.paper.codebook import Codebook
-from mbc_engine.paper.mbc import MBC
 from mbc_engine.paper.memories import CodeMemory, ReadableMemory, VectorMemory
+from mbc_engine.paper.model import MBC
 from mbc_engine.paper.scoring import SOURCES, Memorised, answer_from
 from mbc_engine.ranking import Hit
 
