@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, redirect_stdout, suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 import anyio
 from mcp.server.mcpserver import Context, MCPServer
@@ -28,15 +28,12 @@ from mbc_cli.render.terminal import is_on
 from mbc_cli.service import Service
 from mbc_cli.text import pluralise, sanitise
 from mbc_engine import __version__
-from mbc_engine.answer import AskOptions, Label, State, TextFrom
+from mbc_engine.answer import AskOptions, Label, Source, State, TextFrom
 from mbc_engine.errors import BankError, ConfigError, DataError, MBCError
 from mbc_engine.events import ContentLost, DocumentsIngested, FileSkipped, IngestFinished, IngestStarted
+from mbc_engine.memory import Memory
 from mbc_engine.text import Skipped, WalkResult, find_files, printable_path
 from mbc_engine.text.decoding import storable
-
-if TYPE_CHECKING:
-    from mbc_engine.answer import Source
-    from mbc_engine.memory import Memory
 
 _ENDING_SECONDS: Final = 1.5
 _MAX_REASONS: Final = 20
@@ -177,7 +174,7 @@ class IngestResult(BaseModel):
     bank: dict[str, int] = Field(description="What the memory now holds, and its size in bytes.")
 
 
-def _quotation(source: "Source", **passage: Any) -> Quotation:
+def _quotation(source: Source, **passage: Any) -> Quotation:
     names = ("path", "part", "bank", "share", "date", "state", "text_from", "line", "page", "sentence")
     return Quotation(**{name: getattr(source, name) for name in names}, **passage)
 
@@ -209,7 +206,7 @@ class _Tool(Tool):
 class MemoryServer:
     """Serves a memory to one client. Calls wait for the one thread that has the model."""
 
-    def __init__(self, memory: "Memory", allowed: Sequence[Path]) -> None:
+    def __init__(self, memory: Memory, allowed: Sequence[Path]) -> None:
         self._allowed, self._service = tuple(allowed), Service(memory)
         folders = ", ".join(map(printable_path, self._allowed)) or "none; the user can allow some with --allow FOLDER"
         writing = _READING.model_copy(update={"read_only_hint": False})
@@ -377,7 +374,7 @@ class MemoryServer:
         text = TextContent(type="text", text=json.dumps(content, indent=2, ensure_ascii=False))
         return CallToolResult(content=[text], structured_content=content)
 
-    def _banks(self) -> "Memory":
+    def _banks(self) -> Memory:
         """The memory, if all its banks exist."""
         for path in self._service.memory.paths:
             if not path.exists():

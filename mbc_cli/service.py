@@ -4,12 +4,10 @@ import threading
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from mbc_engine.errors import MBCError
-
-if TYPE_CHECKING:
-    from mbc_engine.memory import Memory
+from mbc_engine.memory import Memory
 
 IDLE_SECONDS: Final = 600.0  # without work before the model is unloaded
 SHUTTING_DOWN: Final = "The server is shutting down."
@@ -48,7 +46,7 @@ class Service:
 
     def __init__(
         self,
-        memory: "Memory",
+        memory: Memory,
         *,
         capacity: int | None = None,
         batch: int = 1,

@@ -453,8 +453,8 @@ def reencode(
       mbc bank reencode --model runs/mine
       mbc bank reencode --model runs/mine --bank work.mbc --drop-missing
     """
+    from mbc_cli.commands.ingest import IngestProgress
     from mbc_cli.engine import load_model
-    from mbc_cli.render.ingest import IngestProgress
     from mbc_engine.bank.database import open_file
 
     open_file(bank, read_only=True).close()  # report a mistyped path now, not after loading the model
@@ -472,7 +472,7 @@ def reencode(
         except BankError:
             view.show_skipped()
             raise
-    if not view.is_complete:
+    if not view.end.is_complete:
         raise stopped(view, "The bank is unchanged; run the same command again to continue.")
     view.show_result()
 

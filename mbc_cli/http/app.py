@@ -3,9 +3,10 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
+from concurrent.futures import Future
 from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 import fastapi
 from fastapi import APIRouter, Depends, FastAPI, Query, Request
@@ -23,9 +24,6 @@ from mbc_cli.service import SHUTTING_DOWN, Service, ServiceClosed
 from mbc_cli.text import sanitise
 from mbc_engine import __version__
 from mbc_engine.errors import MBCError, NothingToRead
-
-if TYPE_CHECKING:
-    from concurrent.futures import Future
 
 # For the model's thread to finish, once the server no longer waits for requests.
 _LAST_SECONDS: Final = 10
@@ -129,12 +127,12 @@ async def complete(body: chat.ChatRequest, request: Request, served: FromState) 
     return StreamingResponse(events, media_type=chat.EVENTS, headers={"Cache-Control": "no-cache"}, background=report)
 
 
-async def _result(request: Request, work: "Future[Any]") -> Any:
+async def _result(request: Request, work: Future[Any]) -> Any:
     answer = asyncio.wrap_future(work)
     return await _until_disconnected(request, answer, answer)
 
 
-async def _until_disconnected(request: Request, wanted: "asyncio.Future[Any]", work: "asyncio.Future[Any]") -> Any:
+async def _until_disconnected(request: Request, wanted: asyncio.Future[Any], work: asyncio.Future[Any]) -> Any:
     """Wait for a result; `work` that has not begun is dropped if the client disconnects."""
 
     async def disconnected() -> None:

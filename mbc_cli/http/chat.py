@@ -1,10 +1,11 @@
 """Questions and answers in the format of OpenAI's chat completions, whole or as a stream of server-sent events."""
 
+import asyncio
 import json
 import time
 import uuid
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
@@ -14,13 +15,9 @@ from mbc_cli.question_options import ask_options
 from mbc_cli.render.answer import answer_in, answer_json, answer_text, passage_json
 from mbc_engine.answer import AskOptions
 from mbc_engine.conversation import is_small_talk, rewritten
+from mbc_engine.memory import Memory
 from mbc_engine.names import parse_read_mode
 from mbc_engine.text.decoding import storable
-
-if TYPE_CHECKING:
-    import asyncio
-
-    from mbc_engine.memory import Memory
 
 EVENTS: Final = "text/event-stream"
 _MAX_MESSAGES: Final = 1000
@@ -186,7 +183,7 @@ Question = tuple[str, str, Callable[[str], None] | None]
 
 
 def answer(
-    open_memory: "Callable[[], Memory]", options: AskOptions, questions: Sequence[Question]
+    open_memory: Callable[[], Memory], options: AskOptions, questions: Sequence[Question]
 ) -> list[dict[str, Any]]:
     """The content, usage, sources and `mbc` of a completion for each question."""
     memory = open_memory()
@@ -206,7 +203,7 @@ def answer(
 
 
 def search(
-    open_memory: "Callable[[], Memory]", options: AskOptions, top: int, queries: Sequence[str]
+    open_memory: Callable[[], Memory], options: AskOptions, top: int, queries: Sequence[str]
 ) -> list[list[dict[str, Any]]]:
     results = zip(queries, open_memory().search(queries, options, top=top), strict=True)
     return [[passage_json(query, passage) for passage in passages] for query, passages in results]
@@ -221,8 +218,8 @@ def completion(model: str, answer: dict[str, Any]) -> dict[str, Any]:
 async def stream_events(
     model: str,
     token: str | None,
-    tokens: "asyncio.Queue[str | None]",
-    answer: "asyncio.Future[dict[str, Any]]",
+    tokens: asyncio.Queue[str | None],
+    answer: asyncio.Future[dict[str, Any]],
     *,
     with_usage: bool,
 ) -> AsyncIterator[str]:

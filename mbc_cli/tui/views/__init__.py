@@ -50,6 +50,13 @@ class View(TabPane):
     def draw(self) -> None:
         raise NotImplementedError
 
+    def available(self) -> dict[str, bool]:
+        """Whether actions are possible now; those that are not named always are."""
+        return {}
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        return self.available().get(action, True)
+
     def on_resize(self, event: events.Resize) -> None:
         self.set_class(event.size.width >= _BROAD, "-broad")
         self.call_after_refresh(self.draw)  # there may be room for more, or less

@@ -120,28 +120,25 @@ class IngestView(View):
         self._draw_skipped(ingest)
         self.query_one("#start").disabled = not self._can_start
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        can = {
+    def available(self) -> dict[str, bool]:
+        return {
             "take_focus": not self.query_one(FolderTree).has_focus,
             "ingest": self._can_start and self.query_one(FolderTree).chosen is not None,
             "cancel": self._is_running,
         }
-        return can.get(action, True)
 
     @on(Button.Pressed, "#start")
     def action_ingest(self) -> None:
         path = self.query_one(FolderTree).chosen
         if path is None or not self._can_start:
             return
-        # Options as --name=value, and paths after `--`: both values and paths may begin with a dash.
-        options = [f"--bank={self.options.bank}", f"--model={self.options.model}"]
-        options += [] if self.options.device is None else [f"--device={self.options.device}"]
+        options = self.options.arguments("bank", "model", "device")
         options += [f"--ignore={pattern}" for pattern in self.query_one("#ignore", Input).value.split()]
         # Also what is not chosen: the config file may turn it on.
         options += [f"--{'' if choice.value else 'no-'}{choice.id}" for choice in self.query(PlainCheckbox)]
         self._path, self._is_watch, self._stops, self._error = path, "--watch" in options, 0, ""
         self._last_began = self.state.ingest.began
-        arguments = ["ingest", *options, "--", str(path.absolute())]
+        arguments = ["ingest", *options, "--", str(path.absolute())]  # which may begin with a dash
         self._child = ChildProcess(arguments, partial(self.app.call_later, self._on_ingest_end))
         self.draw()
 

@@ -101,10 +101,10 @@ class TrainView(View):
     def take_focus(self) -> None:
         self.query_one("#runs" if self.query_one("#side").display else "#plots").focus()
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+    def available(self) -> dict[str, bool]:
         run, other = self.state.run, self.state.other
         has_more = any(listed.folder != self.state.run_folder for listed in self.state.runs)
-        can = {
+        return {
             "stop": run is not None and run.is_running,
             "resume": run is not None and self._state_of(run) in ("stopped", "interrupted"),
             "compare": other is None and has_more,
@@ -112,7 +112,6 @@ class TrainView(View):
             "turn": self.query_one(RunPlots).max_scroll_y > 0,
             "choose": has_more and not self.query_one("#side").display,
         }
-        return can.get(action, True)
 
     def action_stop(self) -> None:
         assert self.state.run is not None, "there is a training at work"
@@ -209,11 +208,10 @@ class TrainView(View):
         if not (preset := typed["preset"]):
             return "A preset is required: its name, or a TOML file."
         folder = resolve_name(typed["run"], self.options.runs) if typed["run"] else new_run(preset, self.options.runs)
-        # Options as --name=value: a value may begin with a dash.
         options = [f"--preset={preset}", *(f"--data={spec}" for spec in data), f"--run={folder}"]
         options += [f"--validation={typed['validation']}"] if typed["validation"] else []
         options += [f"--set={setting}" for setting in settings]
-        options += [] if self.options.device is None else [f"--device={self.options.device}"]
+        options += self.options.arguments("device")
         self._before, self._form_run = self.state.run_folder, folder
         self._start(folder, options)
         self.dashboard.attach(folder)
