@@ -76,6 +76,10 @@ def option(text: str, *names: str, panel: str | None = None, completion: Any = N
     return typer.Option(*names, help=text, rich_help_panel=panel, autocompletion=completion, **how)
 
 
+def argument(metavar: str, text: str, completion: Any = None) -> Any:
+    return typer.Argument(metavar=metavar, help=text, autocompletion=completion)
+
+
 _bank = partial(option, envvar="MBC_BANK", show_default="memory.mbc in your data folder", metavar="FILE")
 _SEVERAL = "The bank file, or MACHINE:/FILE on a Ray cluster; repeat it to read several banks as one."
 _WEIGHT = "Relative weight of a bank's documents; give one for each --bank, in the same order."

@@ -112,9 +112,8 @@ class Service:
         is_idle = False
         while True:
             with self._changed:
-                is_due = self._changed.wait_for(
-                    lambda: self._waiting or self._closing, None if is_idle else IDLE_SECONDS
-                )
+                patience = None if is_idle else IDLE_SECONDS
+                is_due = self._changed.wait_for(lambda: self._waiting or self._closing, patience)
                 batch = self._next_batch()
             if batch:
                 _run(batch)

@@ -9,11 +9,10 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
-import typer
 from rich.text import Text
 
 from mbc_cli.config import add_question, question_history, read_questions
-from mbc_cli.options import JsonOption, memory_command, option
+from mbc_cli.options import JsonOption, argument, memory_command, option
 from mbc_cli.render import answer as render
 from mbc_cli.render.bank import content_summary
 from mbc_cli.render.terminal import ProgressView, errors, notes, out, print_json, print_json_lines
@@ -57,9 +56,7 @@ _COMMAND: Final = re.compile(r"/\w*")  # a question may begin with a path
 
 @memory_command(answers=True)
 def ask(
-    words: Annotated[
-        list[str] | None, typer.Argument(metavar="QUESTION", help="What you want to know; quotes are optional.")
-    ] = None,
+    words: Annotated[list[str] | None, argument("QUESTION", "What you want to know; quotes are optional.")] = None,
     *,
     memory: "Memory",
     questions: Annotated[Path | None, option(_QUESTIONS, metavar="FILE")] = None,
@@ -283,7 +280,7 @@ def read_line() -> str:
 
 @memory_command(answers=False)
 def search(
-    words: Annotated[list[str], typer.Argument(metavar="QUERY", help="Words or a question; quotes are optional.")],
+    words: Annotated[list[str], argument("QUERY", "Words or a question; quotes are optional.")],
     *,
     memory: "Memory",
     top: Annotated[int, option("How many passages to show, at most.", min=1)] = 5,

@@ -13,12 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 from unicodedata import normalize
 
-import typer
 from rich.text import Text
 
 import mbc_engine
 from mbc_cli.config import activity_log
-from mbc_cli.options import BankOption, DeviceOption, JsonOption, ModelOption, WorkersOption, option
+from mbc_cli.options import BankOption, DeviceOption, JsonOption, ModelOption, WorkersOption, argument, option
 from mbc_cli.program import interrupt_message, stop_on_interrupt, stopped
 from mbc_cli.render import bank as render
 from mbc_cli.render.terminal import ProgressView, notes, out, print_facts, print_json, status_spinner
@@ -72,9 +71,7 @@ def list_documents(*, bank: BankOption, json: JsonOption = False) -> None:
 
 
 def show(
-    source: Annotated[
-        str, typer.Argument(metavar="SOURCE", help="A path or its end, path#part, or the start of a digest.")
-    ],
+    source: Annotated[str, argument("SOURCE", "A path or its end, path#part, or the start of a digest.")],
     *,
     bank: BankOption,
     codes: Annotated[bool, option("Show the codes of every chunk.", "--codes")] = False,
@@ -134,7 +131,7 @@ def verify(
 
 
 def remove(
-    sources: Annotated[list[str], typer.Argument(metavar="SOURCE", help="Paths, path#part, or digests.")],
+    sources: Annotated[list[str], argument("SOURCE", "Paths, path#part, or digests.")],
     *,
     bank: BankOption,
     ignore: Annotated[bool, option("Also add the files to the .mbcignore of their folder.", "--ignore")] = False,
@@ -352,7 +349,7 @@ def _show_removal(gone: "BankTotals", after: "BankTotals", rules: Sequence[_Rule
 
 
 def merge(
-    banks: Annotated[list[Path], typer.Argument(metavar="BANK", help="The banks to copy from.")],
+    banks: Annotated[list[Path], argument("BANK", "The banks to copy from.")],
     *,
     bank: BankOption,
     json: JsonOption = False,
@@ -478,7 +475,7 @@ def reencode(
 
 
 def export(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write; - is stdout.")] = _STANDARD,
+    file: Annotated[Path, argument("FILE", "The file to write; - is stdout.")] = _STANDARD,
     *,
     bank: BankOption,
     force: Annotated[bool, option("Overwrite an existing file.", "--force")] = False,
@@ -521,7 +518,7 @@ def export(
 
 
 def import_(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file that `mbc bank export` wrote; - is stdin.")],
+    file: Annotated[Path, argument("FILE", "A file that `mbc bank export` wrote; - is stdin.")],
     *,
     bank: BankOption,
     json: JsonOption = False,

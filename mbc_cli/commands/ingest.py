@@ -16,7 +16,7 @@ from rich.text import Text
 
 import mbc_engine
 from mbc_cli.engine import loading, open_memory, unpack_language_model
-from mbc_cli.options import BankOption, DeviceOption, JsonOption, ModelOption, WorkersOption, option
+from mbc_cli.options import BankOption, DeviceOption, JsonOption, ModelOption, WorkersOption, argument, option
 from mbc_cli.program import interrupt_message, is_from_command_line, stop_on_interrupt, stopped
 from mbc_cli.render.bank import content_summary, size_facts
 from mbc_cli.render.terminal import ProgressView, is_on, notes, out, print_facts, print_json, print_json_lines
@@ -56,9 +56,7 @@ _ENGINE = "Encode in this process (local) or on a Ray cluster (ray)."
 
 def ingest(
     ctx: typer.Context,
-    paths: Annotated[
-        list[Path], typer.Argument(metavar="PATH", help="Files and folders to memorise; - alone is stdin.")
-    ],
+    paths: Annotated[list[Path], argument("PATH", "Files and folders to memorise; - alone is stdin.")],
     *,
     bank: BankOption,
     model: ModelOption,

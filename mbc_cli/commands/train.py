@@ -24,6 +24,7 @@ from mbc_cli.options import (
     ModelOption,
     RunsOption,
     ThreadsOption,
+    argument,
     complete_models,
     complete_presets,
     complete_runs,
@@ -52,9 +53,7 @@ _CHANGE = "Change a setting: training.epochs=3; can be repeated."
 _PRESET = "A built-in preset, or a TOML file."
 _NUMBERED = "the preset's name and a number"
 _TRACK = "Log metrics to tensorboard, wandb, ...; can be repeated."
-RunArgument = Annotated[
-    str, typer.Argument(metavar="NAME", help="A run's name, or its folder.", autocompletion=complete_runs)
-]
+RunArgument = Annotated[str, argument("NAME", "A run's name, or its folder.", complete_runs)]
 _VALIDATION = "Validation data, in the same form."
 _HELD_OUT_SPEC = "Questions the model was not trained on: a file, or squad:validation."
 _CALIBRATED_ON = "Maximum number of questions, evenly spaced."

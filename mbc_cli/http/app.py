@@ -17,7 +17,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from mbc_cli.http import chat, documents
 from mbc_cli.http.documents import ClientDocuments, DocumentReply, ListReply, NewDocument, NewDocuments
-from mbc_cli.http.server import CLIENT_LEFT, EXCEPTION_HANDLERS, ApiError, ErrorReply
+from mbc_cli.http.server import CLIENT_LEFT, EXCEPTION_HANDLERS, ApiError, ErrorReply, Json
 from mbc_cli.http.upstream import Upstream, for_upstream
 from mbc_cli.render.terminal import errors
 from mbc_cli.service import SHUTTING_DOWN, Service, ServiceClosed
@@ -67,7 +67,7 @@ class _Chat(APIRoute):
             if served.upstream is None or body is None:
                 return await answer(request)
 
-            async def search(question: str, options: chat.MemoryOptions, top: int) -> list[dict[str, Any]]:
+            async def search(question: str, options: chat.MemoryOptions, top: int) -> list[Json]:
                 with suppress(NothingToRead):
                     return await _search(request, served, question, options, top)
                 return []
@@ -83,7 +83,7 @@ class _Chat(APIRoute):
         return handle
 
 
-_ERRORS: Final[dict[int | str, dict[str, Any]]] = {"default": {"model": ErrorReply, "description": "An error"}}
+_ERRORS: Final[dict[int | str, Json]] = {"default": {"model": ErrorReply, "description": "An error"}}
 conversations, router = APIRouter(route_class=_Chat, responses=_ERRORS), APIRouter(responses=_ERRORS)
 
 
@@ -153,16 +153,14 @@ async def _until_disconnected(request: Request, wanted: asyncio.Future[Any], wor
             work.cancel()
 
 
-async def _search(
-    request: Request, served: Served, query: str, options: chat.SearchOptions, top: int
-) -> list[dict[str, Any]]:
+async def _search(request: Request, served: Served, query: str, options: chat.SearchOptions, top: int) -> list[Json]:
     current = served.documents.current_memory
     work = served.service.submit_item(chat.search, current, options.options(), top, item=query)
     return await _result(request, work)  # type: ignore[no-any-return]
 
 
 @router.post("/v1/search", tags=["Ask"])
-async def search(body: chat.SearchRequest, request: Request, served: FromState) -> ListReply[dict[str, Any]]:
+async def search(body: chat.SearchRequest, request: Request, served: FromState) -> ListReply[Json]:
     """The passages of the memory that fit a query best, whole, without an answer."""
     return ListReply(data=await _search(request, served, body.query, body, body.top))
 
@@ -183,7 +181,7 @@ async def show_model(id: str, served: FromState) -> dict[str, str | int]:
 
 
 @router.get("/v1/bank", tags=["Inspect"])
-def show_bank(served: FromState) -> dict[str, Any]:
+def show_bank(served: FromState) -> Json:
     """What the banks hold, and their sizes in bytes."""
     memory = served.service.memory
     header, totals, sizes = memory.info()

@@ -18,7 +18,7 @@ from starlette.responses import Response, StreamingResponse
 
 from mbc_cli.http.chat import EVENTS, MemoryOptions, Message, completed_question, event
 from mbc_cli.http.documents import NewDocument, document_file
-from mbc_cli.http.server import ApiError
+from mbc_cli.http.server import ApiError, Json
 from mbc_cli.request_fields import MAX_QUESTION_LENGTH
 from mbc_engine.lm.chat import THOUGHTS, models_in, server_key
 
@@ -39,7 +39,7 @@ _NUMBER: Final = rf"[1-{PASSAGES}]"
 _CITATIONS: Final = re.compile(rf"(```.*?```|`[^`]*`)|(?:(?<!\w)| )\[{_NUMBER}(?:, ?{_NUMBER})*\](?![\w(])", re.DOTALL)
 _MESSAGES: Final = TypeAdapter(list[Message])
 
-Search = Callable[[str, MemoryOptions, int], Awaitable[list[dict[str, Any]]]]
+Search = Callable[[str, MemoryOptions, int], Awaitable[list[Json]]]
 Remember = Callable[[NewDocument], Awaitable[object]]
 
 
@@ -68,7 +68,7 @@ class Upstream:
     async def close(self) -> None:
         await self._client.aclose()
 
-    async def models(self) -> list[dict[str, Any]]:
+    async def models(self) -> list[Json]:
         """The models that it offers; none if it does not reply."""
         try:
             reply = await self._client.get(f"{self.url}/models", timeout=5)
@@ -76,7 +76,7 @@ class Upstream:
         except (httpx.HTTPError, ValueError):
             return []
 
-    async def complete(self, body: dict[str, Any], search: Search, remember: Remember) -> Response:
+    async def complete(self, body: Json, search: Search, remember: Remember) -> Response:
         """Pass a request on, with passages before its last user message; returns the reply, with `sources`."""
         try:
             options = MemoryOptions.model_validate(body.pop("mbc", {}))
@@ -84,7 +84,7 @@ class Upstream:
             found = [{**each, "loc": ("body", "mbc", *each["loc"])} for each in error.errors()]
             raise RequestValidationError(found) from error
         conversation = _Conversation(body.get("messages"), has_lists=self._lists_sources)
-        sources: list[dict[str, Any]] = []
+        sources: list[Json] = []
         if conversation.question:
             given = options.sources if "sources" in options.model_fields_set else PASSAGES
             if (name := conversation.name) is not None:
@@ -132,10 +132,10 @@ class Upstream:
         return content
 
     async def _streamed(
-        self, reply: httpx.Response, remembering: Callable[[str], BackgroundTask | None], extra: dict[str, Any]
+        self, reply: httpx.Response, remembering: Callable[[str], BackgroundTask | None], extra: Json
     ) -> AsyncIterator[str]:
         """The events of a reply; sources come in one of their own before the end, in the text before its last."""
-        text, head, is_over = "", dict[str, Any](), False
+        text, head, is_over = "", Json(), False
         try:
             async for line in reply.aiter_lines():
                 if not line.startswith("data:"):
@@ -165,7 +165,7 @@ class Upstream:
         if text and (work := remembering(text)) is not None:
             await work()
 
-    async def _send(self, body: dict[str, Any]) -> httpx.Response:
+    async def _send(self, body: Json) -> httpx.Response:
         url, headers = f"{self.url}/chat/completions", {"Content-Type": "application/json"}
         request = self._client.build_request("POST", url, content=json.dumps(body), headers=headers)
         try:
@@ -207,7 +207,7 @@ class _Conversation:
         """Its name in the memory, by what was said up to the first reply; None before it."""
         return _name(self._said)
 
-    def with_passages(self, sources: Sequence[dict[str, Any]]) -> list[Any]:
+    def with_passages(self, sources: Sequence[Json]) -> list[Any]:
         """The messages as sent, with passages before the text of the last one of the user."""
         messages = list(self._sent)
         text, left = _TASK, _CHARACTERS
@@ -245,14 +245,14 @@ def _name(said: Sequence[tuple[str, str]]) -> str | None:
     return f"conversation {hashlib.sha256(begin.encode()).hexdigest()[:12]}"
 
 
-def _object(data: str | bytes) -> dict[str, Any] | None:
+def _object(data: str | bytes) -> Json | None:
     """A JSON object; None if it is none."""
     with suppress(ValueError):
         return parsed if isinstance(parsed := _parsed(data), dict) else None
     return None
 
 
-def _said(chunk: dict[str, Any]) -> tuple[str, Any]:
+def _said(chunk: Json) -> tuple[str, Any]:
     """The text of a chunk, and why its reply ends with it; None if it goes on."""
     try:
         choice = chunk["choices"][0]
@@ -274,20 +274,20 @@ def _parsed(data: str | bytes) -> Any:
         raise ValueError("it is nested too deeply") from error
 
 
-def _place(source: dict[str, Any]) -> str:
+def _place(source: Json) -> str:
     name = source["part"] or Path(source["path"]).name
     places = [f"{kind} {source[kind]}" for kind in ("page", "line") if source[kind]][:1]
     return ", ".join([name, *places, *filter(None, [source["date"]])])
 
 
-def _listed(sources: Sequence[dict[str, Any]], reply: str) -> str:
+def _listed(sources: Sequence[Json], reply: str) -> str:
     """The sources that a reply cites, or all, as lines of text."""
     lines = {f"[{number}]": _place(source) for number, source in enumerate(sources, 1)}
     cited = {mark: place for mark, place in lines.items() if mark in reply} or lines
     return _SOURCES + "\n".join(f"{mark} {place}" for mark, place in cited.items()) if cited else ""
 
 
-async def for_upstream(request: Request, own_model: str) -> dict[str, Any] | None:
+async def for_upstream(request: Request, own_model: str) -> Json | None:
     """The body of a request for another model than the memory's own; None if it is for that one, or no JSON object."""
     body = _object(await request.body())
     return None if body is None or body.get("model") == own_model else body

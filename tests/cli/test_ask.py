@@ -73,7 +73,7 @@ def test_environment_may_name_several_banks(mbc, memory, monkeypatch):
 
 def test_open_shows_the_first_source_in_an_editor(mbc, memory, monkeypatch):
     opened = []
-    monkeypatch.setattr("mbc_cli.commands.ask.open_file", lambda path, line: opened.append((str(path), line)))
+    monkeypatch.setattr("mbc_cli.render.answer.open_file", lambda path, line: opened.append((str(path), line)))
     memory.reply = lambda question: answer("Aalen", source(line=3))
     assert mbc("ask", QUESTION, "--open").exit_code == 0
     memory.reply = lambda question: answer("Aalen")
@@ -88,9 +88,7 @@ def test_open_shows_the_first_source_in_an_editor(mbc, memory, monkeypatch):
         ((QUESTION, "--open", "--json"), "--open needs a question"),
         (("--open",), "--open needs a question"),
         ((QUESTION, "--questions", "q.txt"), "cannot be combined"),
-        ((QUESTION, "--read", "backwards"), "Read modes: flat, hierarchical, routed"),
         ((QUESTION, "--min-confidence", "nan"), "is not between 0 and 1"),
-        ((QUESTION, "--sources", "-1"), "--sources"),
     ],
 )
 def test_wrong_options_are_refused(refusal, memory, arguments, message):

@@ -1,7 +1,6 @@
 """The documents of a bank by their names: shown, removed and restored."""
 
 import json
-import stat
 from dataclasses import replace
 
 import numpy as np
@@ -193,15 +192,6 @@ def test_the_last_removal_can_be_undone_once(mbc, rows):
     again = mbc("bank", "undo", "--bank", rows)
     assert (again.exit_code, again.stdout) == (5, "")
     assert f"No removal from {rows} can be undone." in again.stderr
-
-
-@pytest.mark.parametrize("how", [("compact",), ("remove", "/ada.txt", "--prove")], ids=" ".join)
-def test_deleting_the_undo_file(mbc, rows, how):
-    assert mbc("bank", "remove", "/rows.jsonl", "--bank", rows).exit_code == 0
-    kept = rows.with_name("rows.mbc.removed")
-    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
-    assert mbc("bank", *how, "--bank", rows).exit_code == 0
-    assert not kept.exists()
 
 
 def test_a_row_alone_cannot_be_ignored(mbc, ingest, home):

@@ -55,18 +55,6 @@ def test_the_rates_are_shown(calibrate, copied, monkeypatch):
     assert "does not make right answers more likely" in calibrate("--dry-run").stderr
 
 
-def test_interrupt_leaves_the_model(calibrate, copied, model, monkeypatch):
-    def interrupted(*_, **__):
-        yield Progressed("answer questions", 1, 2)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("mbc_engine.paper.calibration.calibrate", interrupted)
-    result = calibrate()
-    assert (result.exit_code, result.stdout) == (130, "")
-    assert result.stderr == "Interrupted. The model was not changed; --questions asks fewer.\n"
-    assert config(copied) == config(model)
-
-
 def test_mini_is_already_calibrated(refusal):
     assert refusal(2, "calibrate", "--model", "mini", "--data", "none.csv").splitlines() == [
         "Error: The model mini is already calibrated; `mbc calibrate` is for trained models.",

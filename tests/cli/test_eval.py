@@ -77,7 +77,6 @@ def test_run_is_continued(mbc, evaluate):
         ("--data TWO --set training.epochs=1", "--set needs --preset."),
         ("--data TWO --validation OTHERS", "--validation needs --train."),
         ("--data TWO --data-folder /", "--data-folder is for --suite."),
-        (f"--data TWO --train OTHERS --preset {'a' * 300}", "There is no preset 'aaa"),
         ("--json show first", "--json does not apply to show."),
         ("--data TWO --preset smollm2-135m", "There are no questions to train the preset smollm2-135m on"),
         ("--data TWO --preset smollm2-135m --model mini", "--model and --preset contradict"),

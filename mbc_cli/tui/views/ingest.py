@@ -237,9 +237,8 @@ class IngestView(View):
         panel.display = ingest.skips > 0
         self.set_class(ingest.skips > 0 and not self.state.is_ingesting, "-skipped")
         skipped = enumerate(ingest.skipped, ingest.skips - len(ingest.skipped))
-        self.query_one(RowTable).show(
-            [(number, (self._shown_name(skip.source), skip.reason)) for number, skip in skipped]
-        )
+        rows = [(number, (self._shown_name(skip.source), skip.reason)) for number, skip in skipped]
+        self.query_one(RowTable).show(rows)
         panel.border_title = f"Skipped {ingest.skips:,}"
         reasons = Counter(skip.reason for skip in ingest.skipped).most_common(_MAX_REASONS)
         panel.border_subtitle = Text("; ".join(f"{count:,}x {sanitise(reason)}" for reason, count in reasons))

@@ -50,16 +50,8 @@ def test_the_engine_reads_what_was_written(folder, text, name, date):
     assert folder.ids() == []
 
 
-def test_document_ids():
-    assert NewDocument(text=" Ada moved. ") == NewDocument(text="Ada moved.")
-    assert NewDocument(text="Ada moved.", date="2024-05-01").id == NewDocument(text="Ada moved.").id
-    assert NewDocument(text="Ada moved.").id != NewDocument(text="Bruno moved.").id
-    assert NewDocument(text="Ada moved.", name="who").id == NewDocument(text="Bruno moved.", name="who").id
-
-
 def test_a_folder_in_use_is_private_and_locked(folder):
-    document = NewDocument(text="Ada moved.")
-    folder.write([document])
+    folder.write([document := NewDocument(text="Ada moved.")])
     assert folder.path.stat().st_mode & 0o777 == 0o700
     assert folder.file(document.id).stat().st_mode & 0o777 == 0o600
     with pytest.raises(ConfigError, match="Another mbc serve"), DocumentFolder(folder.path).opened():
@@ -167,18 +159,10 @@ async def test_removed_and_unknown_documents_are_not_found(running, home):
     again = await running.client.get(f"/v1/documents/{id}")
     assert (again.status_code, again.json()["error"]["code"]) == (404, "document_not_found")
     assert len(list((home / "b.documents").glob("*.jsonl"))) == 1
-    for id in ("..%2F..%2Fb", "%2e%2e", "bank-..%2Fb", "bank-", "a" * 32, "bank-" + "a" * 32, "x" * 300):
+    for id in ("..%2F..%2Fb", "bank-..%2Fb", "bank-", "a" * 32, "x" * 300):
         for method in ("GET", "DELETE"):
             assert (await running.client.request(method, f"/v1/documents/{id}")).status_code in (400, 403, 404)
     assert names() == ["../../b"]
-
-
-async def test_a_document_whose_file_is_gone_is_removed_for_good(running, home):
-    id = (await running.add({"text": "Ada moved."})).json()["id"]
-    running.documents.folder.file(id).unlink()
-    running.documents.sync()
-    assert names() == []
-    assert not list(home.glob("*.removed*"))
 
 
 async def test_ingested_documents_are_read_only(serving, real_memory, tiny_model, home):
@@ -194,7 +178,6 @@ async def test_ingested_documents_are_read_only(serving, real_memory, tiny_model
     assert ingested["sources"] == [str(home / "notes" / "ada.txt")]
     page = (await running.client.get("/v1/documents", params={"limit": 1, "after": sent["id"]})).json()
     assert (page["data"], page["has_more"]) == ([ingested], False)
-    assert (await running.client.get("/v1/documents", params={"after": ingested["id"]})).json()["data"] == []
     assert (await running.client.get(f"/v1/documents/{ingested['id']}")).json() == {**ingested, "text": None}
     refused = await running.client.delete(f"/v1/documents/{ingested['id']}")
     assert (refused.status_code, refused.json()["error"]["code"]) == (403, "not_kept_here")
@@ -205,15 +188,11 @@ async def test_ingested_documents_are_read_only(serving, real_memory, tiny_model
     ("body", "param"),
     [
         ({"text": " "}, "text"),
-        ({"name": "a"}, "text"),
         ({"text": "a", "path": "/etc/passwd"}, "path"),
-        ({"text": "a", "name": "n" * 201}, "name"),
         ({"text": "a", "name": "row 3"}, "name"),
         ({"text": "a", "date": "soon"}, "date"),
-        ([], None),
         ([{"text": "a"}, {"text": 3}], "1.text"),
         ([{"text": "a"}] * 101, None),
-        ("a", None),
     ],
 )
 async def test_an_invalid_document_is_refused(serving, body, param):
