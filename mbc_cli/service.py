@@ -15,7 +15,7 @@ _Result = TypeVar("_Result")
 
 
 class QueueFull(MBCError):
-    """As much work is waiting as may wait."""
+    """The queue is full."""
 
 
 class ServiceClosed(MBCError):
@@ -64,7 +64,7 @@ class Service:
         return self._closing is None
 
     def start(self) -> None:
-        """Start the thread, from which time it counts as idle, if it has not started yet."""
+        """Start the thread if it has not started yet; the time until the model is unloaded counts from then."""
         with self._changed:
             if self._thread.ident is None:
                 self._thread.start()

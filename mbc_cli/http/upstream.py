@@ -246,7 +246,7 @@ def _name(said: Sequence[tuple[str, str]]) -> str | None:
 
 
 def _object(data: str | bytes) -> Json | None:
-    """A JSON object; None if it is none."""
+    """The JSON object in a text; None if it holds anything else."""
     with suppress(ValueError):
         return parsed if isinstance(parsed := _parsed(data), dict) else None
     return None
@@ -263,10 +263,10 @@ def _said(chunk: Json) -> tuple[str, Any]:
 
 
 def _parsed(data: str | bytes) -> Any:
-    """JSON. Raises ValueError if it is none: without NaN and infinity, and not nested without end."""
+    """Parse JSON. Raises ValueError if it is invalid, has NaN or infinity, or is nested too deeply."""
 
     def refuse(number: str) -> None:
-        raise ValueError(f"{number} is no number in JSON")
+        raise ValueError(f"{number} is not JSON")
 
     try:
         return json.loads(data, parse_constant=refuse)

@@ -62,13 +62,10 @@ def test_usage_errors_have_two_lines(refusal, typed, message):
     assert refusal(2, *typed.split()).startswith(message)
 
 
-@pytest.mark.parametrize(
-    ("error", "code"),
-    [(MBCError, 1), (ConfigError, 2), (DataError, 3), (ModelError, 4), (ModelMismatch, 4), (BankError, 5)],
-)
-def test_errors_have_two_lines_and_an_exit_code(refusal, monkeypatch, error, code):
+@pytest.mark.parametrize("error", [MBCError, ConfigError, DataError, ModelError, ModelMismatch, BankError])
+def test_errors_have_two_lines_and_an_exit_code(refusal, monkeypatch, error):
     _raise(monkeypatch, error("Something is wrong.", hint="Do something else."))
-    assert refusal(code, "bank", "info") == "Error: Something is wrong.\n  Do something else.\n"
+    assert refusal(error.exit_code, "bank", "info") == "Error: Something is wrong.\n  Do something else.\n"
 
 
 def test_an_interruption_has_a_message(mbc, make_bank, record, monkeypatch):

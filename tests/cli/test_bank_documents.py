@@ -100,9 +100,8 @@ def test_a_name_is_taken_as_lists_show_it(mbc, show, make_bank, record, home):
     listed = [line.split("\t")[-1] for line in mbc("bank", "list", "--bank", path).stdout.splitlines()]
     assert sorted(listed) == ["Tu\u0308r.txt#7", "a b.txt#7", "a b.txt#7", "red␛[31m.txt#7"]
     for composed in ("T\u00fcr.txt", f"{home}/T\u00fcr.txt"):
-        assert [document["origins"][0]["source"] for document in show(composed, path)] == [
-            f"{home.resolve()}/{names[3]}"
-        ]
+        (document,) = show(composed, path)
+        assert document["origins"][0]["source"] == f"{home.resolve()}/{names[3]}"
     for shown in ("red␛[31m.txt#7", "red␛[31m.txt", f"{home}/red␛[31m.txt"):
         assert [document["origins"][0]["source"] for document in show(shown, path)] == [f"{home.resolve()}/{names[0]}"]
     assert mbc("bank", "remove", "a b.txt", "--bank", path).exit_code == 5  # which of both is unknown

@@ -56,7 +56,4 @@ def test_the_rates_are_shown(calibrate, copied, monkeypatch):
 
 
 def test_mini_is_already_calibrated(refusal):
-    assert refusal(2, "calibrate", "--model", "mini", "--data", "none.csv").splitlines() == [
-        "Error: The model mini is already calibrated; `mbc calibrate` is for trained models.",
-        "  Name one with --model. How mini was calibrated is in recipes/mini of the source code.",
-    ]
+    assert "is already calibrated" in refusal(2, "calibrate", "--model", "mini", "--data", "none.csv")

@@ -155,9 +155,8 @@ def test_nothing_readable_is_an_error(run):
 def test_the_way_out_of_a_folder_that_only_the_bank_holds(refusal, make_bank, record, home, name):
     (home / "emptied").mkdir()
     make_bank("memory.mbc", record(f"{home.resolve()}/{name}/a.txt", "Ada"))
-    assert refusal(3, "ingest", name, "--bank", "memory.mbc").endswith(
-        "  The bank still holds what was read from it; --prune removes that.\n"
-    )
+    hint = "  The bank still holds what was read from it; --prune removes that.\n"
+    assert refusal(3, "ingest", name, "--bank", "memory.mbc").endswith(hint)
 
 
 def test_a_stop_keeps_what_was_committed(mbc, memory, notes, monkeypatch):

@@ -122,14 +122,16 @@ async def test_invalid_json_is_refused(serving, body):
     assert "Content-Type: application/json" in response.json()["error"]["message"]
 
 
-@pytest.mark.parametrize(
-    ("path", "methods"),
-    [("nothing", ""), ("documents", "GET, POST"), ("documents/ab", "DELETE, GET")],
-)
-async def test_unknown_routes_and_methods(serving, path, methods):
-    response = await serving().client.put(f"/v1/{path}")
-    assert (response.status_code, response.headers.get("Allow", "")) == (405 if methods else 404, methods)
-    assert set(response.json()["error"]) == {"message", "type", "param", "code"}
+async def test_unknown_routes_and_methods(serving):
+    client = serving().client
+    for path, status, methods in (
+        ("nothing", 404, ""),
+        ("documents", 405, "GET, POST"),
+        ("documents/a", 405, "DELETE, GET"),
+    ):
+        response = await client.put(f"/v1/{path}")
+        assert (response.status_code, response.headers.get("Allow", "")) == (status, methods)
+        assert set(response.json()["error"]) == {"message", "type", "param", "code"}
 
 
 @pytest.mark.parametrize(
