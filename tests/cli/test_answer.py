@@ -46,11 +46,10 @@ def test_an_answer_says_where_it_was_found(capsys, changes, shown):
 
 def test_a_runner_up(capsys):
     days = source("a.txt", "Opened on Friday.", line=2), source("b.txt", "Open from Sunday.")
-    items = tuple(AnswerItem(day, each) for day, each in zip(("Friday", "Sunday"), days, strict=True))
+    items = tuple(map(AnswerItem, ("Friday", "Sunday"), days))
     show_answer(answer("Friday", *days, items=items, tentative=True))
-    first, *rest = capsys.readouterr().out.splitlines()
-    assert (first, rest.pop()) == ("Perhaps: Friday, or: Sunday", "82% confident (high)")
-    assert rest == ["   Opened on Friday.", "   found in a.txt:2", "   Open from Sunday.", "   found in b.txt"]
+    shown = ["Perhaps: Friday, or: Sunday", "   Opened on Friday.", "   found in a.txt:2", "   Open from Sunday."]
+    assert capsys.readouterr().out.splitlines() == [*shown, "   found in b.txt", "82% confident (high)"]
 
 
 def test_an_answer_of_several_parts(capsys):

@@ -126,14 +126,3 @@ def test_an_answer_is_streamed_on_a_terminal(mbc, memory, monkeypatch):
     assert mbc("ask", QUESTION).stdout.splitlines()[0] == "She␛ moved to Aalen."
     memory.reply = lambda question: ""
     assert mbc("ask", QUESTION).stdout.startswith("(no answer)\n")
-
-
-def test_a_real_model_answers(mbc, bank, model, notes):
-    """From the command line to the model and back, with limits that generation has to obey."""
-    result = mbc("ask", QUESTION, "--bank", bank, "--model", model, "--max-tokens", 2, "--beams", 2, "--json")
-    row = json.loads(result.stdout)
-    assert isinstance(row["answer"], str)
-    assert {entry["path"] for entry in row["sources"]} == {str(notes / "ada.txt"), str(notes / "bruno.md")}
-    assert set(row["timings"]) == {"model", "search", "answer", "sources"}
-    assert (row["bank"]["documents"], row["bank"]["paths"]) == (2, [str(bank)])
-    assert mbc("ask", QUESTION, "--bank", bank, "--model", model, "--read", "routed:1").stdout
