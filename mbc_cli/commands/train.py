@@ -357,7 +357,7 @@ def _summary(run: training_runs.FollowedRun) -> dict[str, Any]:
         "run": run.folder.name,
         "path": run.folder,
         "state": run.state,
-        "request": "stop" if _is_stopping(run) else None,
+        "request": "stop" if run.is_stopping else None,
         "step": history.step,
         "total_steps": history.total_steps,
         "best": history.best,
@@ -365,12 +365,8 @@ def _summary(run: training_runs.FollowedRun) -> dict[str, Any]:
     }
 
 
-def _is_stopping(run: training_runs.FollowedRun) -> bool:
-    return run.state in ("preparing", "training") and training_runs.is_stop_requested(run.folder)
-
-
 def _state(run: training_runs.FollowedRun) -> str:
-    return f"{run.state}, to be stopped" if _is_stopping(run) else run.state
+    return f"{run.state}, to be stopped" if run.is_stopping else run.state
 
 
 def _moment(stamp: float | None) -> str:

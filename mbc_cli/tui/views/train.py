@@ -65,7 +65,6 @@ class TrainView(View):
         super().__init__(key, options)
         self._starting: dict[Path, ChildProcess] = {}  # until the training begins
         self._failed: dict[Path, str] = {}  # why, until it is started again
-        self._stopping: set[Path] = set()
         self._order: list[Path] = []  # runs keep their places in the list
         self._form: Form | None = None
         self._form_run: Path | None = None  # the run started from the open form
@@ -78,16 +77,13 @@ class TrainView(View):
                 with box("Training", id="now"):
                     yield ProgressBar(total=1, show_eta=False, id="gauge")
                     yield Facts(id="facts")
-                yield OptionList(id="runs", markup=False)
+                runs = OptionList(id="runs", markup=False)
+                runs.border_title = "Runs"
+                yield runs
             yield RunPlots()
-
-    def on_mount(self) -> None:
-        self.query_one("#runs").border_title = "Runs"
 
     def draw(self) -> None:
         run = self.state.run
-        if run is not None and not run.is_running:
-            self._stopping.discard(run.folder)
         if run is not None and (run.is_running or not self._is_starting(run.folder)):
             self._starting.pop(run.folder, None)
         self._draw_runs()
@@ -120,7 +116,6 @@ class TrainView(View):
         def stop() -> None:
             try:
                 request_stop(run)
-                self._stopping.add(run)
             except OSError as error:
                 self._notify_error(run, f"Could not write the request: {error}")
             self.dashboard.request_redraw()
@@ -186,7 +181,7 @@ class TrainView(View):
         return STARTING if run.folder in self._starting else run.state
 
     def _note(self, run: FollowedRun) -> str:
-        if run.folder in self._stopping:
+        if run.is_stopping:
             return "will stop after the current step"
         return "" if run.is_running else self._failed.get(run.folder, "")
 
