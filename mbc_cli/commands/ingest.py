@@ -18,7 +18,7 @@ import mbc_engine
 from mbc_cli.engine import loading, open_memory, unpack_language_model
 from mbc_cli.options import BankOption, DeviceOption, JsonOption, ModelOption, WorkersOption, argument, option
 from mbc_cli.program import interrupt_message, is_from_command_line, stop_on_interrupt, stopped
-from mbc_cli.render.bank import content_summary, size_facts
+from mbc_cli.render.bank import content_summary, holdings, size_facts
 from mbc_cli.render.terminal import ProgressView, is_on, notes, out, print_facts, print_json, print_json_lines
 from mbc_cli.text import display_path, format_duration, format_size, pluralise, sanitise
 from mbc_engine import events
@@ -27,7 +27,6 @@ from mbc_engine.machine import yield_to_others
 from mbc_engine.text import IGNORE_FILE, is_empty, printable_path, require_paths
 
 if TYPE_CHECKING:
-    from mbc_engine.bank import BankSizes, BankTotals
     from mbc_engine.ingestion.ray import Actors
 
 _ON_RAY: Final = "With --engine ray"
@@ -369,7 +368,7 @@ class IngestProgress(ProgressView):
         done += [f"{count:,} {what}" for what, count in rest.items() if count]
         line = f"{self._done} {', '.join(done)} in {format_duration(end.seconds)}."
         if end.bank_documents:
-            totals, sizes = _holdings(end)
+            totals, sizes = holdings(end)
             line += f" {display_path(self._bank)} holds {content_summary(totals)}, {format_size(sizes.file)}."
         out.print(line)
         if end.pruned:
@@ -388,11 +387,11 @@ class IngestProgress(ProgressView):
         print_facts(
             ("speed", end.chunks > 0 and f"{_rate(end.chunks, 'chunk', end.seconds)}, {share}"),
             ("recoded", recoding),
-            *(size_facts(_holdings(end)[1], end.bank_chunks) if end.bank_documents else ()),
+            *(size_facts(holdings(end)[1], end.bank_chunks) if end.bank_documents else ()),
         )
 
     def _summary_json(self, end: events.IngestFinished) -> dict[str, Any]:
-        totals, sizes = _holdings(end)
+        totals, sizes = holdings(end)
         return {
             **{name: getattr(end, name) for name in ("documents", "chunks", "unchanged", "removed")},
             "skipped": [{"source": item.source, "reason": item.reason} for item in self._skipped],
@@ -434,10 +433,3 @@ def _rate(count: int, noun: str, duration: float) -> str:
     """`84 chunks/s`; one decimal below ten."""
     value = count / max(duration, 1e-3)
     return f"{value:,.0f} {noun}s/s" if value >= 10 else f"{value:.1f} {noun}s/s"
-
-
-def _holdings(end: events.IngestFinished) -> "tuple[BankTotals, BankSizes]":
-    from mbc_engine.bank import BankSizes, BankTotals
-
-    totals = BankTotals(end.bank_documents, end.bank_origins, end.bank_chunks)
-    return totals, BankSizes(end.code_bytes, end.word_bytes, end.text_bytes, end.codebook_bytes, end.file_bytes)

@@ -377,16 +377,16 @@ def _sort_key(document: StoredDocument, column: int) -> tuple[object, ...]:
     return (("", origin.date or "", document.chunks, document.size or 0)[column], *name)
 
 
-def _facts(document: StoredDocument, shape: CodeShape) -> list[tuple[str, str | Text]]:
-    facts: list[tuple[str, str | Text]] = []
-    for number, origin in enumerate(document.origins[:_MAX_ORIGINS]):
-        date = f", {origin.date}" if origin.date else ""
-        facts.append(("" if number else "read from", f"{display_path(origin.name)}{date}"))
-    if (more := len(document.origins) - _MAX_ORIGINS) > 0:
-        facts.append(("", f"and {pluralise(more, 'other place')}"))
+def _facts(document: StoredDocument, shape: CodeShape) -> list[tuple[str, object]]:
+    origins, more = document.origins[:_MAX_ORIGINS], len(document.origins) - _MAX_ORIGINS
+    places = (", ".join(filter(None, (display_path(origin.name), origin.date))) for origin in origins)
     texts: Any = document.texts or ()
     text_bytes = sum(len(text.payload) for text in texts)
     text = f", text {format_size(text_bytes)}" if text_bytes else ""
     original = "" if document.size is None else f"; original {format_size(document.size)}"
     codes = f"codes {format_size(shape.bytes_of(document.chunks))}"
-    return [*facts, ("stored", f"{pluralise(document.chunks, 'chunk')}: {codes}{text}{original}")]
+    return [
+        *(("" if number else "read from", place) for number, place in enumerate(places)),
+        ("", more > 0 and f"and {pluralise(more, 'other place')}"),
+        ("stored", f"{pluralise(document.chunks, 'chunk')}: {codes}{text}{original}"),
+    ]
