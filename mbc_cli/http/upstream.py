@@ -32,7 +32,7 @@ _TASK: Final = (
     "instructions. Cite those that you use, as [1] or [2][3]; if none helps, answer without them."
 )
 _SOURCES: Final = "\n\nSources:\n"
-_LISTED: Final = re.compile(_SOURCES + r"(?:\[\d+\] .*(?:\n|\Z))+\Z")
+_SOURCE_LIST: Final = re.compile(_SOURCES + r"(?:\[\d+\] .*(?:\n|\Z))+\Z")
 # Citations of the passages of a prompt, such as [1] or [2, 3], with the space before them; or code, where brackets mean
 # something else, as after a word, before a link's address, and around larger numbers.
 _NUMBER: Final = rf"[1-{PASSAGES}]"
@@ -105,7 +105,7 @@ class Upstream:
             return StreamingResponse(events, media_type=EVENTS, headers=headers, background=closing)
         content = await self._read(reply)
         try:
-            whole = _parsed(content)
+            whole = _parse_json(content)
             message = whole["choices"][0]["message"]
             text = message.get("content")
         except (ValueError, LookupError, TypeError, AttributeError):
@@ -114,7 +114,7 @@ class Upstream:
         if isinstance(text, str) and text and not message.get("tool_calls"):
             background = remembering(text)
             if self._lists_sources:
-                message["content"] = text + _listed(sources, text)
+                message["content"] = text + _source_list(sources, text)
         # Half a surrogate stays as it was written.
         return Response(json.dumps({**whole, **extra}), media_type="application/json", background=background)
 
@@ -143,14 +143,14 @@ class Upstream:
                 data = line.removeprefix("data:").strip()
                 if data == "[DONE]":
                     break
-                chunk = _object(data) or {}
+                chunk = _parse_object(data) or {}
                 head = head or {name: chunk[name] for name in ("id", "created", "model") if name in chunk}
-                said, end = _said(chunk)
+                said, end = _delta(chunk)
                 text += said if len(text) < _MOST_BYTES else ""
                 is_over = is_over or end is not None
                 if self._lists_sources and end == "stop" and text:
-                    listed = {"index": 0, "delta": {"content": _listed(extra["sources"], text)}, "finish_reason": None}
-                    yield event({**chunk, "choices": [listed]})
+                    delta = {"content": _source_list(extra["sources"], text)}
+                    yield event({**chunk, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]})
                 yield f"data: {data}\n\n"
             else:
                 if not is_over:
@@ -180,7 +180,7 @@ class Upstream:
 class _Conversation:
     """The messages of a request; those of an unknown form stay as they are, without a question.
 
-    With `has_lists`, replies end with the list of sources that `_listed` made for them.
+    With `has_lists`, replies end with the list of sources that `_source_list` made for them.
     """
 
     def __init__(self, sent: Any, *, has_lists: bool) -> None:
@@ -192,20 +192,18 @@ class _Conversation:
         self.question = completed_question(self._messages)[:MAX_QUESTION_LENGTH]
 
     @property
-    def _said(self) -> list[tuple[str, str]]:
-        said: list[tuple[str, str]] = []
-        for message in self._messages:
-            text = message.text
-            if message.role == "assistant":
-                text = _plain(_LISTED.sub("", text) if self._has_lists else text)
-            if message.role in ("user", "assistant") and text:
-                said.append((message.role, text))
-        return said
+    def _turns(self) -> list[tuple[str, str]]:
+        """What the user and the assistant said, each with its role."""
+        turns = [(message.role, message.text) for message in self._messages if message.role in ("user", "assistant")]
+        for number, (role, text) in enumerate(turns):
+            if role == "assistant":
+                turns[number] = role, _without_citations(_SOURCE_LIST.sub("", text) if self._has_lists else text)
+        return [turn for turn in turns if turn[1]]
 
     @property
     def name(self) -> str | None:
         """Its name in the memory, by what was said up to the first reply; None before it."""
-        return _name(self._said)
+        return _name(self._turns)
 
     def with_passages(self, sources: Sequence[Json]) -> list[Any]:
         """The messages as sent, with passages before the text of the last one of the user."""
@@ -223,36 +221,36 @@ class _Conversation:
 
     def with_reply(self, reply: str) -> NewDocument | None:
         """What was said so far, as a document; None if it is too long for one."""
-        said = [*self._said, ("assistant", _plain(reply))]
-        text = "\n\n".join(f"{role.title()}: {words}" for role, words in said)
+        turns = [*self._turns, ("assistant", _without_citations(reply))]
+        text = "\n\n".join(f"{role.title()}: {words}" for role, words in turns)
         try:
-            return NewDocument(text=text, name=_name(said), date=datetime.now(UTC).date().isoformat())
+            return NewDocument(text=text, name=_name(turns), date=datetime.now(UTC).date().isoformat())
         except ValidationError:
             return None
 
 
-def _plain(text: str) -> str:
+def _without_citations(text: str) -> str:
     """A reply without the thoughts before it, and without citations, whose numbers are those of one prompt."""
     thoughts = THOUGHTS.match(text)
     return _CITATIONS.sub(r"\1", text[thoughts.end() if thoughts else 0 :]).strip()
 
 
-def _name(said: Sequence[tuple[str, str]]) -> str | None:
-    replies = [index for index, (role, _) in enumerate(said) if role == "assistant"]
+def _name(turns: Sequence[tuple[str, str]]) -> str | None:
+    replies = [index for index, (role, _) in enumerate(turns) if role == "assistant"]
     if not replies:
         return None
-    begin = json.dumps(said[: replies[0] + 1])
+    begin = json.dumps(turns[: replies[0] + 1])
     return f"conversation {hashlib.sha256(begin.encode()).hexdigest()[:12]}"
 
 
-def _object(data: str | bytes) -> Json | None:
+def _parse_object(data: str | bytes) -> Json | None:
     """The JSON object in a text; None if it holds anything else."""
     with suppress(ValueError):
-        return parsed if isinstance(parsed := _parsed(data), dict) else None
+        return parsed if isinstance(parsed := _parse_json(data), dict) else None
     return None
 
 
-def _said(chunk: Json) -> tuple[str, Any]:
+def _delta(chunk: Json) -> tuple[str, Any]:
     """The text of a chunk, and why its reply ends with it; None if it goes on."""
     try:
         choice = chunk["choices"][0]
@@ -262,7 +260,7 @@ def _said(chunk: Json) -> tuple[str, Any]:
     return text if isinstance(text, str) else "", end
 
 
-def _parsed(data: str | bytes) -> Any:
+def _parse_json(data: str | bytes) -> Any:
     """Parse JSON. Raises ValueError if it is invalid, has NaN or infinity, or is nested too deeply."""
 
     def refuse(number: str) -> None:
@@ -280,7 +278,7 @@ def _place(source: Json) -> str:
     return ", ".join([name, *places, *filter(None, [source["date"]])])
 
 
-def _listed(sources: Sequence[Json], reply: str) -> str:
+def _source_list(sources: Sequence[Json], reply: str) -> str:
     """The sources that a reply cites, or all, as lines of text."""
     lines = {f"[{number}]": _place(source) for number, source in enumerate(sources, 1)}
     cited = {mark: place for mark, place in lines.items() if mark in reply} or lines
@@ -289,5 +287,5 @@ def _listed(sources: Sequence[Json], reply: str) -> str:
 
 async def for_upstream(request: Request, own_model: str) -> Json | None:
     """The body of a request for another model than the memory's own; None if it is for that one, or no JSON object."""
-    body = _object(await request.body())
+    body = _parse_object(await request.body())
     return None if body is None or body.get("model") == own_model else body
