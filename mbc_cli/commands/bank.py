@@ -5,7 +5,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, astuple
 from difflib import get_close_matches
 from operator import sub
@@ -285,18 +285,14 @@ def _shown(name: str) -> str:
 
 
 def _real(typed: str) -> str:
-    with suppress(RuntimeError):  # ~NOBODY
-        return os.path.realpath(Path(typed).expanduser())
-    return os.path.realpath(typed)
+    return os.path.realpath(os.path.expanduser(typed))  # noqa: PTH111 - "~nobody" stays
 
 
 def _names_ending(bank: "MemoryBank", typed: str) -> list[tuple[str, str]]:
     """The documents of the only file whose path ends with this. Raises BankError if there are several files."""
     end = _shown(os.sep + os.path.normpath(printable_path(typed)).lstrip(os.sep))
-    found = (
-        origin for origin in bank.origins() if f"{_shown(origin.source)}\n{_shown(origin.name)}\n".count(f"{end}\n")
-    )
-    names = [origin[:2] for origin in found]
+    named = ((one[:2], (_shown(one.source), _shown(one.name))) for one in bank.origins())
+    names = [name for name, ways in named if any(way.endswith(end) for way in ways)]
     sources = sorted({source for source, _ in names})
     if len(sources) > 1:
         hint = f"Give more of one: {', '.join(sources[:_NAMED])}{', …' if len(sources) > _NAMED else ''}"

@@ -56,8 +56,9 @@ def test_runs_folder(config, home, monkeypatch):
     config.write_text('runs = "~/mine"')
     monkeypatch.setenv("HOME", str(home))
     assert runs_folder() == home / "mine"
-    monkeypatch.setenv("MBC_RUNS", "theirs")
-    assert str(runs_folder()) == "theirs"
+    for folder in ("theirs", "~nobody-has-this-name"):
+        monkeypatch.setenv("MBC_RUNS", folder)
+        assert str(runs_folder()) == folder
 
 
 def test_set_get_and_unset_keep_comments(mbc, config):
