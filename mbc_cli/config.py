@@ -19,9 +19,7 @@ from mbc_engine.errors import ConfigError
 from mbc_engine.names import own_runs
 
 PATH_VARIABLE: Final = "MBC_CONFIG"
-_FIX_HINT: Final = (
-    f"Edit it (`mbc config path` prints its path), or ignore it this time: {PATH_VARIABLE}=/dev/null mbc …"
-)
+_FIX = f"Edit it (`mbc config path` prints its path), or ignore it this time: {PATH_VARIABLE}=/dev/null mbc …"
 
 # Options that have no validators of their own: the commands parse them together.
 _PARSED_TOGETHER: Final = ("since", "as_of", "half_life", "only", "exclude")
@@ -41,7 +39,7 @@ def read_config(path: Path) -> dict[str, Any]:
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
-        raise ConfigError(f"The config file {path} cannot be read: {error}.", hint=_FIX_HINT) from error
+        raise ConfigError(f"The config file {path} cannot be read: {error}.", hint=_FIX) from error
 
 
 def flatten_settings(content: Mapping[str, Any]) -> dict[str, Any]:
@@ -180,7 +178,7 @@ def _as_typed(value: Any, *, is_list: bool, origin: str) -> Any:
         values = value if isinstance(value, list) else [value]
         return [_as_typed(item, is_list=False, origin=origin) for item in values]
     if isinstance(value, list | dict) or sanitise(value) != str(value):
-        raise ConfigError(f"{origin} takes one value, without control characters.", hint=_FIX_HINT)
+        raise ConfigError(f"{origin} takes one value, without control characters.", hint=_FIX)
     return value if isinstance(value, bool) else os.path.expanduser(str(value))  # noqa: PTH111
 
 
@@ -197,7 +195,8 @@ def runs_folder() -> Path:
     chosen: Any = os.environ.get("MBC_RUNS")
     with suppress(ConfigError):
         chosen = chosen or read_config(config_path()).get("runs")
-    return Path(chosen).expanduser() if chosen and isinstance(chosen, str) else own_runs()
+    # "~nobody" stays as it is.
+    return Path(os.path.expanduser(chosen)) if chosen and isinstance(chosen, str) else own_runs()  # noqa: PTH111
 
 
 def evaluations_folder() -> Path:

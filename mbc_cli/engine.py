@@ -50,11 +50,19 @@ def loading(what: str) -> Iterator[None]:
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     # torch 2.7 starts compile workers before they are needed, and they print tracebacks on Ctrl-C.
     os.environ.setdefault("TORCH_WARM_POOL", "0")
-    with status_spinner(f"Loading {what}"), _no_collection(), warnings.catch_warnings():
-        if not is_on("verbose"):
-            warnings.simplefilter("ignore")
-            _silence_libraries()
-        yield
+    # Scanning the libraries' million objects took 2 of the 6 s to a first answer.
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        with status_spinner(f"Loading {what}"), warnings.catch_warnings():
+            if not is_on("verbose"):
+                warnings.simplefilter("ignore")
+                _silence_libraries()
+            yield
+    finally:
+        _freeze()
+        if was_enabled:
+            gc.enable()
 
 
 def _silence_libraries() -> None:
@@ -65,19 +73,6 @@ def _silence_libraries() -> None:
         transformers.set_verbosity_error()
     for library in ("huggingface_hub", "bitsandbytes"):
         logging.getLogger(library).setLevel(logging.ERROR)
-
-
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """Pause garbage collection: scanning the libraries' million objects took 2 of the 6 s to a first answer."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        _freeze()
-        if was_enabled:
-            gc.enable()
 
 
 @cache

@@ -100,9 +100,7 @@ def find_local_model(name: str, runs: Path) -> LocalModel | None:
 def find_preset(name: str) -> "Config | None":
     from mbc_engine.config import load_preset
 
-    with suppress(OSError):  # no file could have this name
-        return load_preset(name) if name in preset_names() or Path(name).is_file() else None
-    return None
+    return load_preset(name) if name in preset_names() or os.path.isfile(name) else None
 
 
 def model_not_found(name: str, runs: Path) -> ModelError:
@@ -184,7 +182,7 @@ def name_of(run: Path) -> str:
 
 
 def new_run(preset: str, runs: Path) -> Path:
-    """A new folder, which no other training takes; one that cannot be made, training complains of."""
+    """A new folder that no other training takes; if it cannot be made, the training reports why."""
     for folder in ((runs / f"{Path(preset).stem}-{number}").absolute() for number in count(1)):
         try:
             folder.mkdir(parents=True)

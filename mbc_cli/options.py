@@ -69,11 +69,15 @@ def _matching_prefix(offered: Iterable[str] | dict[str, str], incomplete: str) -
 
 
 def _runs_folder(ctx: typer.Context) -> Path:
-    return Path(ctx.params.get("runs") or runs_folder()).expanduser()
+    return Path(os.path.expanduser(ctx.params.get("runs") or runs_folder()))  # noqa: PTH111
 
 
 def option(text: str, *names: str, panel: str | None = None, completion: Any = None, **how: Any) -> Any:
     return typer.Option(*names, help=text, rich_help_panel=panel, autocompletion=completion, **how)
+
+
+def argument(metavar: str, text: str, completion: Any = None) -> Any:
+    return typer.Argument(metavar=metavar, help=text, autocompletion=completion)
 
 
 _bank = partial(option, envvar="MBC_BANK", show_default="memory.mbc in your data folder", metavar="FILE")
@@ -81,9 +85,7 @@ _SEVERAL = "The bank file, or MACHINE:/FILE on a Ray cluster; repeat it to read 
 _WEIGHT = "Relative weight of a bank's documents; give one for each --bank, in the same order."
 _MODEL = "Name or folder of a model or training run."
 _DEVICE = "Where the model runs: a torch device, such as cpu or cuda:1."
-_READS: Final = ", ".join(
-    f"{name}{':N' if name in MINIMUM_NUMBERS else ''} ({words})" for name, words in READ_MODES.items()
-)
+_READS = ", ".join(f"{name}{':N' if name in MINIMUM_NUMBERS else ''} ({what})" for name, what in READ_MODES.items())
 _READ = f"How a model that you train reads its bank: {_READS}. Without N, the model's default."
 
 
@@ -96,7 +98,7 @@ def _validate_read_mode(typed: str | None) -> str | None:
     return typed
 
 
-def _require_one_bank(ctx: typer.Context, bank: Path) -> Path:
+def _one_bank(ctx: typer.Context, bank: Path) -> Path:
     if os.pathsep in str(bank) and str(bank) == os.environ.get("MBC_BANK") and not ctx.resilient_parsing:
         raise typer.BadParameter("MBC_BANK names several banks, and this command takes one.")
     return bank
@@ -123,9 +125,7 @@ def _parse_confidence(typed: str) -> float:
     return value / 100 if is_percent else value
 
 
-BankOption = Annotated[
-    Path, _bank("The bank file.", "--bank", default_factory=default_bank, callback=_require_one_bank)
-]
+BankOption = Annotated[Path, _bank("The bank file.", "--bank", default_factory=default_bank, callback=_one_bank)]
 BanksOption = Annotated[list[Path], _bank(_SEVERAL, "--bank", default_factory=lambda: [default_bank()])]
 WeightsOption = Annotated[list[float] | None, option(_WEIGHT, "--weight", metavar="NUMBER", show_default="1 each")]
 _model = partial(option, envvar="MBC_MODEL", show_default=DEFAULT_MODEL, metavar="NAME", completion=complete_models)

@@ -36,7 +36,8 @@ INTERRUPTED, _BROKEN_PIPE = 130, 141
 _OUTPUT_ERRORS: Final = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT)
 _SHARED: Final = ("quiet", "verbose", "debug")
 _WITHOUT_CONFIG: Final = frozenset({"doctor", "config"})
-# Options whose defaults differ between users, so --verbose shows them.
+# What --verbose shows about where options come from; of the defaults, only those that differ between users.
+_ORIGINS: Final = {"environment": "from the environment", "config": "from the config", "default": "by default"}
 _USER_SPECIFIC_OPTIONS: Final = ("--bank", "--model", "--runs")
 _CONFIG_ERROR, _RUNNING = "mbc.config_error", "mbc.running"
 
@@ -228,11 +229,7 @@ def _running(ctx: typer.Context) -> Iterator[None]:
 def _print_origins(ctx: typer.Context) -> None:
     path = config_path()
     print_verbose(f"config file: {path}{'' if os.path.exists(path) else ' (does not exist)'}")
-    for origin, how in (
-        ("environment", "from the environment"),
-        ("config", "from the config"),
-        ("default", "by default"),
-    ):
+    for origin, how in _ORIGINS.items():
         for option, value in _options_from(ctx, origin):
             if origin != "default" or option in _USER_SPECIFIC_OPTIONS:
                 print_verbose(f"{how}: {option} {value}")

@@ -4,12 +4,10 @@ import threading
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from mbc_engine.errors import MBCError
-
-if TYPE_CHECKING:
-    from mbc_engine.memory import Memory
+from mbc_engine.memory import Memory
 
 IDLE_SECONDS: Final = 600.0  # without work before the model is unloaded
 SHUTTING_DOWN: Final = "The server is shutting down."
@@ -17,7 +15,7 @@ _Result = TypeVar("_Result")
 
 
 class QueueFull(MBCError):
-    """As much work is waiting as may wait."""
+    """The queue is full."""
 
 
 class ServiceClosed(MBCError):
@@ -48,7 +46,7 @@ class Service:
 
     def __init__(
         self,
-        memory: "Memory",
+        memory: Memory,
         *,
         capacity: int | None = None,
         batch: int = 1,
@@ -66,7 +64,7 @@ class Service:
         return self._closing is None
 
     def start(self) -> None:
-        """Start the thread, from which time it counts as idle, if it has not started yet."""
+        """Start the thread if it has not started yet; the time until the model is unloaded counts from then."""
         with self._changed:
             if self._thread.ident is None:
                 self._thread.start()
@@ -114,9 +112,8 @@ class Service:
         is_idle = False
         while True:
             with self._changed:
-                is_due = self._changed.wait_for(
-                    lambda: self._waiting or self._closing, None if is_idle else IDLE_SECONDS
-                )
+                patience = None if is_idle else IDLE_SECONDS
+                is_due = self._changed.wait_for(lambda: self._waiting or self._closing, patience)
                 batch = self._next_batch()
             if batch:
                 _run(batch)

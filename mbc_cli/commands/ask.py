@@ -9,26 +9,11 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
-import typer
 from rich.text import Text
 
 from mbc_cli.config import add_question, question_history, read_questions
-from mbc_cli.options import JsonOption, memory_command, option
-from mbc_cli.render.answer import (
-    answer_json,
-    asked_line,
-    file_state_note,
-    highlight_matches,
-    language_note,
-    missing_note,
-    open_file,
-    passage_json,
-    shared_words,
-    show_answer,
-    show_source,
-    source_location,
-    timing_summary,
-)
+from mbc_cli.options import JsonOption, argument, memory_command, option
+from mbc_cli.render import answer as render
 from mbc_cli.render.bank import content_summary
 from mbc_cli.render.terminal import ProgressView, errors, notes, out, print_json, print_json_lines
 from mbc_cli.text import display_path, format_duration, pluralise, sanitise
@@ -51,6 +36,7 @@ _BATCH: Final = 16
 _QUESTIONS = (
     'Answer the questions in a file: a .jsonl with {"question": ..., "id": ...} per line, or a .txt; - is stdin.'
 )
+_QUESTION = "What you want to know. All words are one question; quote it if it has ?, * or an apostrophe."
 _OPEN = "Afterwards, open the first source at its line, in $VISUAL, $EDITOR or $PAGER."
 _PROMPT: Final = "? "
 _COMMANDS: Final = {
@@ -71,13 +57,7 @@ _COMMAND: Final = re.compile(r"/\w*")  # a question may begin with a path
 
 @memory_command(answers=True)
 def ask(
-    words: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="QUESTION",
-            help="What you want to know. All words are one question; quote it if it has ?, * or an apostrophe.",
-        ),
-    ] = None,
+    words: Annotated[list[str] | None, argument("QUESTION", _QUESTION)] = None,
     *,
     memory: "Memory",
     questions: Annotated[Path | None, option(_QUESTIONS, metavar="FILE")] = None,
@@ -123,12 +103,12 @@ def ask(
             _answer_all(memory, options, batches, total, as_json=json)
         elif json:
             (answer,) = memory.ask([storable(question)], options)
-            print_json(answer_json(answer, memory.paths, memory.loading))
+            print_json(render.answer_json(answer, memory.paths, memory.loading))
         else:
             answer = ask_and_show(Conversation(memory), storable(question), options)
-            notes.print(timing_summary(answer, memory.loading), style="dim")
+            notes.print(render.timing_summary(answer, memory.loading), style="dim")
             if opens and answer.sources:
-                open_file(Path(answer.sources[0].path), answer.sources[0].line)
+                render.open_file(Path(answer.sources[0].path), answer.sources[0].line)
 
 
 def _read_batches(file: Path | None) -> "tuple[Iterable[Sequence[Question]], int | None]":
@@ -155,10 +135,10 @@ def _answer_all(
             answers = memory.ask([question.text for question in batch], options)
             for question, answer in zip(batch, answers, strict=True):
                 if as_json:
-                    print_json_lines([{"id": question.id, **answer_json(answer, memory.paths, memory.loading)}])
+                    print_json_lines([{"id": question.id, **render.answer_json(answer, memory.paths, memory.loading)}])
                 else:
                     out.print(Text(f"? {sanitise(answer.question)}", "cyan"))
-                    show_answer(answer, with_bank=len(memory.paths) > 1)
+                    render.show_answer(answer, with_bank=len(memory.paths) > 1)
                     out.print()
             answered += len(batch)
             view.bar("Answering", total, completed=answered)
@@ -215,7 +195,7 @@ def converse(memory: "Memory", options: AskOptions) -> None:
                 add_question(history, line)
                 last = None  # an interrupted question has no sources
                 last = ask_and_show(conversation, line, options)
-                notes.print(timing_summary(last), style="dim")
+                notes.print(render.timing_summary(last), style="dim")
                 out.print()
         except MBCError as error:
             errors.print(Text(sanitise(f"{error.message} {error.hint or ''}".rstrip()), "red"))
@@ -227,7 +207,7 @@ def ask_and_show(conversation: "Conversation", question: str, options: AskOption
     """Answer the next question, and print the answer, on a terminal as it comes."""
     is_begun, memory = False, conversation.memory
     if (standalone := conversation.completed(question)) != question:
-        out.print(asked_line(standalone))
+        out.print(render.asked_line(standalone))
 
     def show(piece: str) -> None:
         nonlocal is_begun
@@ -244,7 +224,7 @@ def ask_and_show(conversation: "Conversation", question: str, options: AskOption
     finally:
         if is_begun:
             out.print()
-    show_answer(answer, with_bank=len(memory.paths) > 1, is_streamed=is_begun)
+    render.show_answer(answer, with_bank=len(memory.paths) > 1, is_streamed=is_begun)
     return answer
 
 
@@ -256,9 +236,9 @@ def _run_command(command: str, memory: "Memory", last: Answer | None) -> None:
         case "/sources":
             for number, source in enumerate(sources, 1):
                 lines = (source.passage or "(the text is not available)").splitlines()
-                show_source(number, source, lines, with_bank=len(memory.paths) > 1)
+                render.show_source(number, source, lines, with_bank=len(memory.paths) > 1)
         case "/open" if sources:
-            open_file(Path(sources[0].path), sources[0].line)
+            render.open_file(Path(sources[0].path), sources[0].line)
         case "/open":
             notes.print("There is no source to open.")
         case "/help":
@@ -303,7 +283,7 @@ def read_line() -> str:
 
 @memory_command(answers=False)
 def search(
-    words: Annotated[list[str], typer.Argument(metavar="QUERY", help="Words or a question; quotes are optional.")],
+    words: Annotated[list[str], argument("QUERY", "Words or a question; quotes are optional.")],
     *,
     memory: "Memory",
     top: Annotated[int, option("How many passages to show, at most.", min=1)] = 5,
@@ -334,12 +314,12 @@ def search(
     with memory.open(options):
         (sources,) = memory.search([query], options, top=top, with_text=not files)
         missing = memory.missing_banks
-        note = language_note(query) if memory.model.is_english_only else None
-        note = missing_note(missing) if missing else note
+        note = render.language_note(query) if memory.model.is_english_only else None
+        note = render.missing_note(missing) if missing else note
     if files:
         _print_files(sources, ends_with_nul=null)
     elif json:
-        passages = [passage_json(query, source) for source in sources]
+        passages = [render.passage_json(query, source) for source in sources]
         print_json({"query": query, "note": note, "passages": passages, "missing": list(missing)})
     else:
         _print_passages(query, sources, note, with_bank=len(memory.paths) > 1)
@@ -355,17 +335,17 @@ def _print_files(sources: Sequence[Source], *, ends_with_nul: bool) -> None:
 def _print_passages(query: str, sources: Sequence[Source], note: str | None, *, with_bank: bool) -> None:
     for number, source in enumerate(sources, 1):
         if out.is_terminal:
-            lines = [highlight_matches(query, source.sentence)] if source.sentence else []
-            show_source(number, source, lines, with_bank=with_bank)
+            lines = [render.highlight_matches(query, source.sentence)] if source.sentence else []
+            render.show_source(number, source, lines, with_bank=with_bank)
         else:
             bank = f"{display_path(source.bank)}:" if with_bank else ""
-            print(f"{bank}{source_location(source)}:{sanitise(source.sentence or '')}")
-            if not source.passage and (state := file_state_note(source)):
-                notes.print(f"{source_location(source)}: {state}", style="yellow")
+            print(f"{bank}{render.source_location(source)}:{sanitise(source.sentence or '')}")
+            if not source.passage and (state := render.file_state_note(source)):
+                notes.print(f"{render.source_location(source)}: {state}", style="yellow")
     sys.stdout.flush()
     if note:
         notes.print(note, style="yellow")
         return
-    has_words = any(shared_words(query, source) or matches(query, source.path) for source in sources)
+    has_words = any(render.shared_words(query, source) or matches(query, source.path) for source in sources)
     if not has_words and any(source.passage for source in sources):
         notes.print("None of these contains a word of the query; they are the closest in meaning.", style="dim")

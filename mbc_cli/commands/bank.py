@@ -5,7 +5,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, astuple
 from difflib import get_close_matches
 from operator import sub
@@ -13,12 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 from unicodedata import normalize
 
-import typer
 from rich.text import Text
 
 import mbc_engine
 from mbc_cli.config import activity_log
-from mbc_cli.options import BankOption, DeviceOption, JsonOption, ModelOption, WorkersOption, option
+from mbc_cli.options import BankOption, DeviceOption, JsonOption, ModelOption, WorkersOption, argument, option
 from mbc_cli.program import interrupt_message, stop_on_interrupt, stopped
 from mbc_cli.render import bank as render
 from mbc_cli.render.terminal import ProgressView, notes, out, print_facts, print_json, status_spinner
@@ -72,9 +71,7 @@ def list_documents(*, bank: BankOption, json: JsonOption = False) -> None:
 
 
 def show(
-    source: Annotated[
-        str, typer.Argument(metavar="SOURCE", help="A path or its end, path#part, or the start of a digest.")
-    ],
+    source: Annotated[str, argument("SOURCE", "A path or its end, path#part, or the start of a digest.")],
     *,
     bank: BankOption,
     codes: Annotated[bool, option("Show the codes of every chunk.", "--codes")] = False,
@@ -134,7 +131,7 @@ def verify(
 
 
 def remove(
-    sources: Annotated[list[str], typer.Argument(metavar="SOURCE", help="Paths, path#part, or digests.")],
+    sources: Annotated[list[str], argument("SOURCE", "Paths, path#part, or digests.")],
     *,
     bank: BankOption,
     ignore: Annotated[bool, option("Also add the files to the .mbcignore of their folder.", "--ignore")] = False,
@@ -288,18 +285,14 @@ def _shown(name: str) -> str:
 
 
 def _real(typed: str) -> str:
-    with suppress(RuntimeError):  # ~NOBODY
-        return os.path.realpath(Path(typed).expanduser())
-    return os.path.realpath(typed)
+    return os.path.realpath(os.path.expanduser(typed))  # noqa: PTH111 - "~nobody" stays
 
 
 def _names_ending(bank: "MemoryBank", typed: str) -> list[tuple[str, str]]:
     """The documents of the only file whose path ends with this. Raises BankError if there are several files."""
     end = _shown(os.sep + os.path.normpath(printable_path(typed)).lstrip(os.sep))
-    found = (
-        origin for origin in bank.origins() if f"{_shown(origin.source)}\n{_shown(origin.name)}\n".count(f"{end}\n")
-    )
-    names = [origin[:2] for origin in found]
+    named = ((one[:2], (_shown(one.source), _shown(one.name))) for one in bank.origins())
+    names = [name for name, ways in named if any(way.endswith(end) for way in ways)]
     sources = sorted({source for source, _ in names})
     if len(sources) > 1:
         hint = f"Give more of one: {', '.join(sources[:_NAMED])}{', …' if len(sources) > _NAMED else ''}"
@@ -352,7 +345,7 @@ def _show_removal(gone: "BankTotals", after: "BankTotals", rules: Sequence[_Rule
 
 
 def merge(
-    banks: Annotated[list[Path], typer.Argument(metavar="BANK", help="The banks to copy from.")],
+    banks: Annotated[list[Path], argument("BANK", "The banks to copy from.")],
     *,
     bank: BankOption,
     json: JsonOption = False,
@@ -453,8 +446,8 @@ def reencode(
       mbc bank reencode --model runs/mine
       mbc bank reencode --model runs/mine --bank work.mbc --drop-missing
     """
+    from mbc_cli.commands.ingest import IngestProgress
     from mbc_cli.engine import load_model
-    from mbc_cli.render.ingest import IngestProgress
     from mbc_engine.bank.database import open_file
 
     open_file(bank, read_only=True).close()  # report a mistyped path now, not after loading the model
@@ -472,13 +465,13 @@ def reencode(
         except BankError:
             view.show_skipped()
             raise
-    if not view.is_complete:
+    if not view.end.is_complete:
         raise stopped(view, "The bank is unchanged; run the same command again to continue.")
     view.show_result()
 
 
 def export(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write; - is stdout.")] = _STANDARD,
+    file: Annotated[Path, argument("FILE", "The file to write; - is stdout.")] = _STANDARD,
     *,
     bank: BankOption,
     force: Annotated[bool, option("Overwrite an existing file.", "--force")] = False,
@@ -521,7 +514,7 @@ def export(
 
 
 def import_(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file that `mbc bank export` wrote; - is stdin.")],
+    file: Annotated[Path, argument("FILE", "A file that `mbc bank export` wrote; - is stdin.")],
     *,
     bank: BankOption,
     json: JsonOption = False,

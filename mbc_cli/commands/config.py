@@ -7,14 +7,14 @@ from typing import Annotated, Any
 import typer
 
 from mbc_cli import config
-from mbc_cli.options import JsonOption, complete_config_keys
+from mbc_cli.options import JsonOption, argument, complete_config_keys
 from mbc_cli.render.terminal import notes, out, print_json, print_rows
 from mbc_cli.text import display_path, sanitise
 
 _KEY = "An option, such as model, or a command and its option, such as ask.sources."
 _VALUE = "The option's value; several if the option can be repeated."
-KeyArgument = Annotated[str, typer.Argument(metavar="KEY", help=_KEY, autocompletion=complete_config_keys)]
-ValueArgument = Annotated[list[str], typer.Argument(metavar="VALUE", help=_VALUE)]
+KeyArgument = Annotated[str, argument("KEY", _KEY, complete_config_keys)]
+ValueArgument = Annotated[list[str], argument("VALUE", _VALUE)]
 
 
 def list_settings(*, json: JsonOption = False) -> None:

@@ -26,6 +26,7 @@ from mbc_cli.options import (
     ModelOption,
     ReadOption,
     ThreadsOption,
+    argument,
     complete_evaluations,
     complete_presets,
     completer,
@@ -78,9 +79,7 @@ _FILES: Final = "The folder that contains the files named in a suite."
 _LIMIT: Final = "Maximum number of questions to ask, evenly spaced."
 _DEFAULT_METHOD: Final = "the model's own, with its controls"
 _DATED: Final = "the date and the data's name"
-EvaluationArgument = Annotated[
-    str, typer.Argument(metavar="RUN", help="An evaluation's name or folder.", autocompletion=complete_evaluations)
-]
+EvaluationArgument = Annotated[str, argument("RUN", "An evaluation's name or folder.", complete_evaluations)]
 
 
 def evaluate(

@@ -7,12 +7,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
-import typer
-
 from mbc_cli import models as local_models
 from mbc_cli.engine import loading
 from mbc_cli.models import LocalModel, components, shape_of
-from mbc_cli.options import JsonOption, RunsOption, complete_models, complete_models_and_presets, option
+from mbc_cli.options import JsonOption, RunsOption, argument, complete_models, complete_models_and_presets, option
 from mbc_cli.program import interrupt_message
 from mbc_cli.render.bank import code_layout, codebooks
 from mbc_cli.render.terminal import is_on, notes, out, print_facts, print_json, print_json_lines, print_table
@@ -24,7 +22,7 @@ from mbc_engine.runs.training_runs import is_running
 if TYPE_CHECKING:
     from mbc_engine.config import Config, ModelSettings, RetrieverReaderConfig, RetrieverReaderSettings
 
-_RepositoryArgument = Annotated[str, typer.Argument(metavar="OWNER/NAME", help="The model's name on the hub.")]
+_RepositoryArgument = Annotated[str, argument("OWNER/NAME", "The model's name on the hub.")]
 _MODEL = "Name or folder of a model or training run."
 _NAME = "Name or folder of a model or training run; a preset, or a preset's file."
 _LICENCE = "The licence in the model card, such as apache-2.0."
@@ -54,9 +52,7 @@ def list_models(*, runs: RunsOption, json: JsonOption = False) -> None:
 
 
 def show(
-    name: Annotated[
-        str, typer.Argument(metavar="NAME|PRESET|FOLDER", help=_NAME, autocompletion=complete_models_and_presets)
-    ],
+    name: Annotated[str, argument("NAME|PRESET|FOLDER", _NAME, complete_models_and_presets)],
     *,
     runs: RunsOption,
     json: JsonOption = False,
@@ -143,7 +139,7 @@ def pull(
 
 
 def push(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help=_MODEL, autocompletion=complete_models)],
+    model: Annotated[str, argument("MODEL", _MODEL, complete_models)],
     repository: _RepositoryArgument,
     *,
     private: Annotated[bool, option("Create a private repository.", "--private")] = False,

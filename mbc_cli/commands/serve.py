@@ -15,7 +15,6 @@ from mbc_cli.engine import open_memory, require_model
 from mbc_cli.options import BanksOption, DeviceOption, LanguageModelOption, ModelOption, WeightsOption, option
 from mbc_cli.program import interrupt_message
 from mbc_cli.render.terminal import errors, is_on, notes, status_spinner
-from mbc_cli.service import Service
 from mbc_cli.text import sanitise
 from mbc_engine.errors import ConfigError
 from mbc_engine.machine import require_extra
@@ -76,6 +75,7 @@ def serve(
     from mbc_cli.http.app import Served, application
     from mbc_cli.http.documents import ClientDocuments, DocumentFolder
     from mbc_cli.http.server import Server, base_url, listen, read_token, with_access_control
+    from mbc_cli.service import Service
 
     token = read_token(token_file, host)
     if wrong := [origin for origin in allow_origin or () if not re.fullmatch(r"https?://[^/*\s]+", origin)]:

@@ -24,6 +24,7 @@ from mbc_cli.options import (
     ModelOption,
     RunsOption,
     ThreadsOption,
+    argument,
     complete_models,
     complete_presets,
     complete_runs,
@@ -52,9 +53,7 @@ _CHANGE = "Change a setting: training.epochs=3; can be repeated."
 _PRESET = "A built-in preset, or a TOML file."
 _NUMBERED = "the preset's name and a number"
 _TRACK = "Log metrics to tensorboard, wandb, ...; can be repeated."
-RunArgument = Annotated[
-    str, typer.Argument(metavar="NAME", help="A run's name, or its folder.", autocompletion=complete_runs)
-]
+RunArgument = Annotated[str, argument("NAME", "A run's name, or its folder.", complete_runs)]
 _VALIDATION = "Validation data, in the same form."
 _HELD_OUT_SPEC = "Questions the model was not trained on: a file, or squad:validation."
 _CALIBRATED_ON = "Maximum number of questions, evenly spaced."
@@ -358,7 +357,7 @@ def _summary(run: training_runs.FollowedRun) -> dict[str, Any]:
         "run": run.folder.name,
         "path": run.folder,
         "state": run.state,
-        "request": "stop" if _is_stopping(run) else None,
+        "request": "stop" if run.is_stopping else None,
         "step": history.step,
         "total_steps": history.total_steps,
         "best": history.best,
@@ -366,12 +365,8 @@ def _summary(run: training_runs.FollowedRun) -> dict[str, Any]:
     }
 
 
-def _is_stopping(run: training_runs.FollowedRun) -> bool:
-    return run.state in ("preparing", "training") and training_runs.is_stop_requested(run.folder)
-
-
 def _state(run: training_runs.FollowedRun) -> str:
-    return f"{run.state}, to be stopped" if _is_stopping(run) else run.state
+    return f"{run.state}, to be stopped" if run.is_stopping else run.state
 
 
 def _moment(stamp: float | None) -> str:

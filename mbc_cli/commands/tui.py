@@ -76,7 +76,7 @@ def tui(
             out.print(url)
             notes.print("Open this address in a browser on this machine. Ctrl-C stops the server.")
 
-        DashboardServer(["tui", *options.to_arguments(), "--view", view], port, show).serve()
+        DashboardServer(["tui", *options.arguments(), "--view", view], port, show).serve()
         return
     reads, writes, may_write = (
         stream is not None and stream.isatty() for stream in (sys.__stdin__, sys.__stderr__, sys.__stdout__)

@@ -3,9 +3,10 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
+from concurrent.futures import Future
 from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 import fastapi
 from fastapi import APIRouter, Depends, FastAPI, Query, Request
@@ -16,16 +17,13 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from mbc_cli.http import chat, documents
 from mbc_cli.http.documents import ClientDocuments, DocumentReply, ListReply, NewDocument, NewDocuments
-from mbc_cli.http.server import CLIENT_LEFT, EXCEPTION_HANDLERS, ApiError, ErrorReply
+from mbc_cli.http.server import CLIENT_LEFT, EXCEPTION_HANDLERS, ApiError, ErrorReply, Json
 from mbc_cli.http.upstream import Upstream, for_upstream
 from mbc_cli.render.terminal import errors
 from mbc_cli.service import SHUTTING_DOWN, Service, ServiceClosed
 from mbc_cli.text import sanitise
 from mbc_engine import __version__
 from mbc_engine.errors import MBCError, NothingToRead
-
-if TYPE_CHECKING:
-    from concurrent.futures import Future
 
 # For the model's thread to finish, once the server no longer waits for requests.
 _LAST_SECONDS: Final = 10
@@ -69,7 +67,7 @@ class _Chat(APIRoute):
             if served.upstream is None or body is None:
                 return await answer(request)
 
-            async def search(question: str, options: chat.MemoryOptions, top: int) -> list[dict[str, Any]]:
+            async def search(question: str, options: chat.MemoryOptions, top: int) -> list[Json]:
                 with suppress(NothingToRead):
                     return await _search(request, served, question, options, top)
                 return []
@@ -85,7 +83,7 @@ class _Chat(APIRoute):
         return handle
 
 
-_ERRORS: Final[dict[int | str, dict[str, Any]]] = {"default": {"model": ErrorReply, "description": "An error"}}
+_ERRORS: Final[dict[int | str, Json]] = {"default": {"model": ErrorReply, "description": "An error"}}
 conversations, router = APIRouter(route_class=_Chat, responses=_ERRORS), APIRouter(responses=_ERRORS)
 
 
@@ -129,12 +127,12 @@ async def complete(body: chat.ChatRequest, request: Request, served: FromState) 
     return StreamingResponse(events, media_type=chat.EVENTS, headers={"Cache-Control": "no-cache"}, background=report)
 
 
-async def _result(request: Request, work: "Future[Any]") -> Any:
+async def _result(request: Request, work: Future[Any]) -> Any:
     answer = asyncio.wrap_future(work)
     return await _until_disconnected(request, answer, answer)
 
 
-async def _until_disconnected(request: Request, wanted: "asyncio.Future[Any]", work: "asyncio.Future[Any]") -> Any:
+async def _until_disconnected(request: Request, wanted: asyncio.Future[Any], work: asyncio.Future[Any]) -> Any:
     """Wait for a result; `work` that has not begun is dropped if the client disconnects."""
 
     async def disconnected() -> None:
@@ -155,16 +153,14 @@ async def _until_disconnected(request: Request, wanted: "asyncio.Future[Any]", w
             work.cancel()
 
 
-async def _search(
-    request: Request, served: Served, query: str, options: chat.SearchOptions, top: int
-) -> list[dict[str, Any]]:
+async def _search(request: Request, served: Served, query: str, options: chat.SearchOptions, top: int) -> list[Json]:
     current = served.documents.current_memory
     work = served.service.submit_item(chat.search, current, options.options(), top, item=query)
     return await _result(request, work)  # type: ignore[no-any-return]
 
 
 @router.post("/v1/search", tags=["Ask"])
-async def search(body: chat.SearchRequest, request: Request, served: FromState) -> ListReply[dict[str, Any]]:
+async def search(body: chat.SearchRequest, request: Request, served: FromState) -> ListReply[Json]:
     """The passages of the memory that fit a query best, whole, without an answer."""
     return ListReply(data=await _search(request, served, body.query, body, body.top))
 
@@ -185,7 +181,7 @@ async def show_model(id: str, served: FromState) -> dict[str, str | int]:
 
 
 @router.get("/v1/bank", tags=["Inspect"])
-def show_bank(served: FromState) -> dict[str, Any]:
+def show_bank(served: FromState) -> Json:
     """What the banks hold, and their sizes in bytes."""
     memory = served.service.memory
     header, totals, sizes = memory.info()

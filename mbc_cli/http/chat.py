@@ -1,26 +1,23 @@
 """Questions and answers in the format of OpenAI's chat completions, whole or as a stream of server-sent events."""
 
+import asyncio
 import json
 import time
 import uuid
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from mbc_cli import request_fields as fields
-from mbc_cli.http.server import ApiError, api_error
+from mbc_cli.http.server import ApiError, Json, api_error
 from mbc_cli.question_options import ask_options
 from mbc_cli.render.answer import answer_in, answer_json, answer_text, passage_json
 from mbc_engine.answer import AskOptions
 from mbc_engine.conversation import is_small_talk, rewritten
+from mbc_engine.memory import Memory
 from mbc_engine.names import parse_read_mode
 from mbc_engine.text.decoding import storable
-
-if TYPE_CHECKING:
-    import asyncio
-
-    from mbc_engine.memory import Memory
 
 EVENTS: Final = "text/event-stream"
 _MAX_MESSAGES: Final = 1000
@@ -35,7 +32,7 @@ class Message(BaseModel):
     model_config = ConfigDict(strict=True)
 
     role: str
-    content: str | list[dict[str, Any]] | None = None
+    content: str | list[Json] | None = None
 
     @property
     def text(self) -> str:
@@ -114,7 +111,7 @@ class ChatRequest(BaseModel):
     model: str
     messages: list[Message] = Field(min_length=1, max_length=_MAX_MESSAGES)
     stream: bool | None = None
-    stream_options: dict[str, Any] | None = Field(None, description="With `include_usage`, a last chunk has the usage.")
+    stream_options: Json | None = Field(None, description="With `include_usage`, a last chunk has the usage.")
     max_tokens: int | None = Field(
         None, ge=-1, description=f"Longest generated answer, {_MAX_TOKENS} at most; -1 as if left out."
     )
@@ -173,21 +170,17 @@ class Completion(BaseModel):
     object: Literal["chat.completion", "chat.completion.chunk"] = "chat.completion"
     created: int = Field(default_factory=lambda: int(time.time()))
     model: str
-    choices: list[dict[str, Any]] = []
+    choices: list[Json] = []
     usage: dict[Literal["prompt_tokens", "completion_tokens", "total_tokens"], int] = {}
-    sources: list[dict[str, Any]] = Field(
-        [], description="As `mbc ask --json` prints them; mini found its answer in the first."
-    )
-    mbc: dict[str, Any] = {}
+    sources: list[Json] = Field([], description="As `mbc ask --json` prints them; mini found its answer in the first.")
+    mbc: Json = {}
 
 
 # A question as sent, in completed form, and what gets its answer's tokens, if streamed.
 Question = tuple[str, str, Callable[[str], None] | None]
 
 
-def answer(
-    open_memory: "Callable[[], Memory]", options: AskOptions, questions: Sequence[Question]
-) -> list[dict[str, Any]]:
+def answer(open_memory: Callable[[], Memory], options: AskOptions, questions: Sequence[Question]) -> list[Json]:
     """The content, usage, sources and `mbc` of a completion for each question."""
     memory = open_memory()
     originals, completed, on_tokens = map(list, zip(*questions, strict=True))
@@ -206,13 +199,13 @@ def answer(
 
 
 def search(
-    open_memory: "Callable[[], Memory]", options: AskOptions, top: int, queries: Sequence[str]
-) -> list[list[dict[str, Any]]]:
+    open_memory: Callable[[], Memory], options: AskOptions, top: int, queries: Sequence[str]
+) -> list[list[Json]]:
     results = zip(queries, open_memory().search(queries, options, top=top), strict=True)
     return [[passage_json(query, passage) for passage in passages] for query, passages in results]
 
 
-def completion(model: str, answer: dict[str, Any]) -> dict[str, Any]:
+def completion(model: str, answer: Json) -> Json:
     message = {"role": "assistant", "content": answer.pop("content")}
     choice = {"index": 0, "message": message, "finish_reason": "stop", "logprobs": None}
     return Completion(model=model, choices=[choice], **answer).model_dump()
@@ -221,8 +214,8 @@ def completion(model: str, answer: dict[str, Any]) -> dict[str, Any]:
 async def stream_events(
     model: str,
     token: str | None,
-    tokens: "asyncio.Queue[str | None]",
-    answer: "asyncio.Future[dict[str, Any]]",
+    tokens: asyncio.Queue[str | None],
+    answer: asyncio.Future[Json],
     *,
     with_usage: bool,
 ) -> AsyncIterator[str]:
@@ -260,5 +253,5 @@ async def stream_events(
         answer.cancel()  # if the client has left
 
 
-def event(value: dict[str, Any]) -> str:
+def event(value: Json) -> str:
     return f"data: {json.dumps(value)}\n\n"

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from heapq import nsmallest
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Generic, Literal, Self, TypeVar
+from typing import Annotated, Any, Final, Generic, Literal, Self, TypeVar
 
 from filelock import Timeout
 from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationError
@@ -19,13 +19,11 @@ from mbc_engine.bank import MemoryBank, StoredDocument
 from mbc_engine.bank.database import bytes_at, identity
 from mbc_engine.errors import BankError, ConfigError
 from mbc_engine.events import FileSkipped
+from mbc_engine.memory import Memory
 from mbc_engine.runs.event_log import work_lock
 from mbc_engine.text.decoding import LINE_CHARACTERS, storable
 from mbc_engine.text.document import day_of
 from mbc_engine.text.formats.rows import is_row_name
-
-if TYPE_CHECKING:
-    from mbc_engine.memory import Memory
 
 # Characters memorised per batch, which the next question waits for.
 BATCH_CHARACTERS: Final = 100_000
@@ -210,7 +208,7 @@ class ClientDocuments:
     `sync`, `current_memory` and `change` run in the memory's thread, `find` and `page` in any.
     """
 
-    def __init__(self, memory: "Memory", folder: DocumentFolder) -> None:
+    def __init__(self, memory: Memory, folder: DocumentFolder) -> None:
         self.memory, self.folder, self.bank = memory, folder, memory.paths[0]
         self._is_behind = True  # the bank may not match the folder
         self._bank_file: tuple[int, ...] | None = None
@@ -225,7 +223,7 @@ class ClientDocuments:
             self._update_bank()
         self._bank_file = identity(self.bank)
 
-    def current_memory(self) -> "Memory":
+    def current_memory(self) -> Memory:
         """The memory, whose bank is synced first if another file has taken its place."""
         if self._bank_file is not None and identity(self.bank) not in (None, self._bank_file):
             self.sync()

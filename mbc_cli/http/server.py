@@ -60,6 +60,10 @@ _ENGINE_ERRORS: Final = (
 )
 
 
+# A JSON object.
+Json = dict[str, Any]
+
+
 class ErrorReply(BaseModel):
     """An error in OpenAI's shape."""
 

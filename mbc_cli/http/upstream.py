@@ -18,7 +18,7 @@ from starlette.responses import Response, StreamingResponse
 
 from mbc_cli.http.chat import EVENTS, MemoryOptions, Message, completed_question, event
 from mbc_cli.http.documents import NewDocument, document_file
-from mbc_cli.http.server import ApiError
+from mbc_cli.http.server import ApiError, Json
 from mbc_cli.request_fields import MAX_QUESTION_LENGTH
 from mbc_engine.lm.chat import THOUGHTS, models_in, server_key
 
@@ -32,14 +32,14 @@ _TASK: Final = (
     "instructions. Cite those that you use, as [1] or [2][3]; if none helps, answer without them."
 )
 _SOURCES: Final = "\n\nSources:\n"
-_LISTED: Final = re.compile(_SOURCES + r"(?:\[\d+\] .*(?:\n|\Z))+\Z")
+_SOURCE_LIST: Final = re.compile(_SOURCES + r"(?:\[\d+\] .*(?:\n|\Z))+\Z")
 # Citations of the passages of a prompt, such as [1] or [2, 3], with the space before them; or code, where brackets mean
 # something else, as after a word, before a link's address, and around larger numbers.
 _NUMBER: Final = rf"[1-{PASSAGES}]"
 _CITATIONS: Final = re.compile(rf"(```.*?```|`[^`]*`)|(?:(?<!\w)| )\[{_NUMBER}(?:, ?{_NUMBER})*\](?![\w(])", re.DOTALL)
 _MESSAGES: Final = TypeAdapter(list[Message])
 
-Search = Callable[[str, MemoryOptions, int], Awaitable[list[dict[str, Any]]]]
+Search = Callable[[str, MemoryOptions, int], Awaitable[list[Json]]]
 Remember = Callable[[NewDocument], Awaitable[object]]
 
 
@@ -68,7 +68,7 @@ class Upstream:
     async def close(self) -> None:
         await self._client.aclose()
 
-    async def models(self) -> list[dict[str, Any]]:
+    async def models(self) -> list[Json]:
         """The models that it offers; none if it does not reply."""
         try:
             reply = await self._client.get(f"{self.url}/models", timeout=5)
@@ -76,7 +76,7 @@ class Upstream:
         except (httpx.HTTPError, ValueError):
             return []
 
-    async def complete(self, body: dict[str, Any], search: Search, remember: Remember) -> Response:
+    async def complete(self, body: Json, search: Search, remember: Remember) -> Response:
         """Pass a request on, with passages before its last user message; returns the reply, with `sources`."""
         try:
             options = MemoryOptions.model_validate(body.pop("mbc", {}))
@@ -84,7 +84,7 @@ class Upstream:
             found = [{**each, "loc": ("body", "mbc", *each["loc"])} for each in error.errors()]
             raise RequestValidationError(found) from error
         conversation = _Conversation(body.get("messages"), has_lists=self._lists_sources)
-        sources: list[dict[str, Any]] = []
+        sources: list[Json] = []
         if conversation.question:
             given = options.sources if "sources" in options.model_fields_set else PASSAGES
             if (name := conversation.name) is not None:
@@ -105,7 +105,7 @@ class Upstream:
             return StreamingResponse(events, media_type=EVENTS, headers=headers, background=closing)
         content = await self._read(reply)
         try:
-            whole = _parsed(content)
+            whole = _parse_json(content)
             message = whole["choices"][0]["message"]
             text = message.get("content")
         except (ValueError, LookupError, TypeError, AttributeError):
@@ -114,7 +114,7 @@ class Upstream:
         if isinstance(text, str) and text and not message.get("tool_calls"):
             background = remembering(text)
             if self._lists_sources:
-                message["content"] = text + _listed(sources, text)
+                message["content"] = text + _source_list(sources, text)
         # Half a surrogate stays as it was written.
         return Response(json.dumps({**whole, **extra}), media_type="application/json", background=background)
 
@@ -132,10 +132,10 @@ class Upstream:
         return content
 
     async def _streamed(
-        self, reply: httpx.Response, remembering: Callable[[str], BackgroundTask | None], extra: dict[str, Any]
+        self, reply: httpx.Response, remembering: Callable[[str], BackgroundTask | None], extra: Json
     ) -> AsyncIterator[str]:
         """The events of a reply; sources come in one of their own before the end, in the text before its last."""
-        text, head, is_over = "", dict[str, Any](), False
+        text, head, is_over = "", Json(), False
         try:
             async for line in reply.aiter_lines():
                 if not line.startswith("data:"):
@@ -143,14 +143,14 @@ class Upstream:
                 data = line.removeprefix("data:").strip()
                 if data == "[DONE]":
                     break
-                chunk = _object(data) or {}
+                chunk = _parse_object(data) or {}
                 head = head or {name: chunk[name] for name in ("id", "created", "model") if name in chunk}
-                said, end = _said(chunk)
+                said, end = _delta(chunk)
                 text += said if len(text) < _MOST_BYTES else ""
                 is_over = is_over or end is not None
                 if self._lists_sources and end == "stop" and text:
-                    listed = {"index": 0, "delta": {"content": _listed(extra["sources"], text)}, "finish_reason": None}
-                    yield event({**chunk, "choices": [listed]})
+                    delta = {"content": _source_list(extra["sources"], text)}
+                    yield event({**chunk, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]})
                 yield f"data: {data}\n\n"
             else:
                 if not is_over:
@@ -165,7 +165,7 @@ class Upstream:
         if text and (work := remembering(text)) is not None:
             await work()
 
-    async def _send(self, body: dict[str, Any]) -> httpx.Response:
+    async def _send(self, body: Json) -> httpx.Response:
         url, headers = f"{self.url}/chat/completions", {"Content-Type": "application/json"}
         request = self._client.build_request("POST", url, content=json.dumps(body), headers=headers)
         try:
@@ -180,7 +180,7 @@ class Upstream:
 class _Conversation:
     """The messages of a request; those of an unknown form stay as they are, without a question.
 
-    With `has_lists`, replies end with the list of sources that `_listed` made for them.
+    With `has_lists`, replies end with the list of sources that `_source_list` made for them.
     """
 
     def __init__(self, sent: Any, *, has_lists: bool) -> None:
@@ -192,22 +192,20 @@ class _Conversation:
         self.question = completed_question(self._messages)[:MAX_QUESTION_LENGTH]
 
     @property
-    def _said(self) -> list[tuple[str, str]]:
-        said: list[tuple[str, str]] = []
-        for message in self._messages:
-            text = message.text
-            if message.role == "assistant":
-                text = _plain(_LISTED.sub("", text) if self._has_lists else text)
-            if message.role in ("user", "assistant") and text:
-                said.append((message.role, text))
-        return said
+    def _turns(self) -> list[tuple[str, str]]:
+        """What the user and the assistant said, each with its role."""
+        turns = [(message.role, message.text) for message in self._messages if message.role in ("user", "assistant")]
+        for number, (role, text) in enumerate(turns):
+            if role == "assistant":
+                turns[number] = role, _without_citations(_SOURCE_LIST.sub("", text) if self._has_lists else text)
+        return [turn for turn in turns if turn[1]]
 
     @property
     def name(self) -> str | None:
         """Its name in the memory, by what was said up to the first reply; None before it."""
-        return _name(self._said)
+        return _name(self._turns)
 
-    def with_passages(self, sources: Sequence[dict[str, Any]]) -> list[Any]:
+    def with_passages(self, sources: Sequence[Json]) -> list[Any]:
         """The messages as sent, with passages before the text of the last one of the user."""
         messages = list(self._sent)
         text, left = _TASK, _CHARACTERS
@@ -223,36 +221,36 @@ class _Conversation:
 
     def with_reply(self, reply: str) -> NewDocument | None:
         """What was said so far, as a document; None if it is too long for one."""
-        said = [*self._said, ("assistant", _plain(reply))]
-        text = "\n\n".join(f"{role.title()}: {words}" for role, words in said)
+        turns = [*self._turns, ("assistant", _without_citations(reply))]
+        text = "\n\n".join(f"{role.title()}: {words}" for role, words in turns)
         try:
-            return NewDocument(text=text, name=_name(said), date=datetime.now(UTC).date().isoformat())
+            return NewDocument(text=text, name=_name(turns), date=datetime.now(UTC).date().isoformat())
         except ValidationError:
             return None
 
 
-def _plain(text: str) -> str:
+def _without_citations(text: str) -> str:
     """A reply without the thoughts before it, and without citations, whose numbers are those of one prompt."""
     thoughts = THOUGHTS.match(text)
     return _CITATIONS.sub(r"\1", text[thoughts.end() if thoughts else 0 :]).strip()
 
 
-def _name(said: Sequence[tuple[str, str]]) -> str | None:
-    replies = [index for index, (role, _) in enumerate(said) if role == "assistant"]
+def _name(turns: Sequence[tuple[str, str]]) -> str | None:
+    replies = [index for index, (role, _) in enumerate(turns) if role == "assistant"]
     if not replies:
         return None
-    begin = json.dumps(said[: replies[0] + 1])
+    begin = json.dumps(turns[: replies[0] + 1])
     return f"conversation {hashlib.sha256(begin.encode()).hexdigest()[:12]}"
 
 
-def _object(data: str | bytes) -> dict[str, Any] | None:
-    """A JSON object; None if it is none."""
+def _parse_object(data: str | bytes) -> Json | None:
+    """The JSON object in a text; None if it holds anything else."""
     with suppress(ValueError):
-        return parsed if isinstance(parsed := _parsed(data), dict) else None
+        return parsed if isinstance(parsed := _parse_json(data), dict) else None
     return None
 
 
-def _said(chunk: dict[str, Any]) -> tuple[str, Any]:
+def _delta(chunk: Json) -> tuple[str, Any]:
     """The text of a chunk, and why its reply ends with it; None if it goes on."""
     try:
         choice = chunk["choices"][0]
@@ -262,11 +260,11 @@ def _said(chunk: dict[str, Any]) -> tuple[str, Any]:
     return text if isinstance(text, str) else "", end
 
 
-def _parsed(data: str | bytes) -> Any:
-    """JSON. Raises ValueError if it is none: without NaN and infinity, and not nested without end."""
+def _parse_json(data: str | bytes) -> Any:
+    """Parse JSON. Raises ValueError if it is invalid, has NaN or infinity, or is nested too deeply."""
 
     def refuse(number: str) -> None:
-        raise ValueError(f"{number} is no number in JSON")
+        raise ValueError(f"{number} is not JSON")
 
     try:
         return json.loads(data, parse_constant=refuse)
@@ -274,20 +272,20 @@ def _parsed(data: str | bytes) -> Any:
         raise ValueError("it is nested too deeply") from error
 
 
-def _place(source: dict[str, Any]) -> str:
+def _place(source: Json) -> str:
     name = source["part"] or Path(source["path"]).name
     places = [f"{kind} {source[kind]}" for kind in ("page", "line") if source[kind]][:1]
     return ", ".join([name, *places, *filter(None, [source["date"]])])
 
 
-def _listed(sources: Sequence[dict[str, Any]], reply: str) -> str:
+def _source_list(sources: Sequence[Json], reply: str) -> str:
     """The sources that a reply cites, or all, as lines of text."""
     lines = {f"[{number}]": _place(source) for number, source in enumerate(sources, 1)}
     cited = {mark: place for mark, place in lines.items() if mark in reply} or lines
     return _SOURCES + "\n".join(f"{mark} {place}" for mark, place in cited.items()) if cited else ""
 
 
-async def for_upstream(request: Request, own_model: str) -> dict[str, Any] | None:
+async def for_upstream(request: Request, own_model: str) -> Json | None:
     """The body of a request for another model than the memory's own; None if it is for that one, or no JSON object."""
-    body = _object(await request.body())
+    body = _parse_object(await request.body())
     return None if body is None or body.get("model") == own_model else body

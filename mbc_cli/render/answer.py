@@ -303,10 +303,10 @@ def answer_json(answer: Answer, banks: Sequence[Path], loading: float) -> dict[s
     """Everything about an answer; times in seconds, sizes in bytes, the gain in nats per token.
 
     `answer` is null if it is not in this memory, or `withheld` because it is less likely than asked for; `confidence` is
-    then that of the withheld answer. `tentative` is whether it is given though the model is not sure. `items` are its parts, if it has several. `extracted` and `written_by` are null unless
-    a chat LM wrote the answer, which may cite `sources` by number; `unsupported` are the sentences of it that are not in
-    what they cite; `confidence` is in what was extracted. `asked` is null unless the question
-    was completed in a conversation, `note` unless it does not seem to be in English or `bank.missing` names some.
+    then that of the withheld answer. It is `tentative` if the model is not sure of it; `items` are its parts, if it has
+    several. `extracted` and `written_by` are null unless a chat LM wrote the answer, which may cite `sources` by number;
+    `unsupported` are its sentences that are not in what they cite, and `confidence` is in what was extracted. `asked` is
+    null unless the question was completed in a conversation, `note` unless there is a warning.
     """
     confidence = answer.confidence
     return {

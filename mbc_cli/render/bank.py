@@ -23,6 +23,8 @@ if TYPE_CHECKING:
         StoredDocument,
         TextState,
     )
+    from mbc_engine.events import IngestFinished
+
 EMPTY_BANK_BYTES: Final = 28_672  # the file of a bank without documents
 _LOOKED_AT: Final = 1000  # origins of a document
 
@@ -103,6 +105,14 @@ def content_summary(totals: "BankTotals") -> str:
     is_plain = totals.origins in (0, totals.documents)
     origins = "" if is_plain else f" from {pluralise(totals.origins, 'origin')}"
     return f"{pluralise(totals.documents, 'document')}{origins}, {pluralise(totals.chunks, 'chunk')}"
+
+
+def holdings(end: "IngestFinished") -> "tuple[BankTotals, BankSizes]":
+    """What the bank held when an ingest ended."""
+    from mbc_engine.bank import BankSizes, BankTotals
+
+    totals = BankTotals(end.bank_documents, end.bank_origins, end.bank_chunks)
+    return totals, BankSizes(end.code_bytes, end.word_bytes, end.text_bytes, end.codebook_bytes, end.file_bytes)
 
 
 def size_facts(sizes: "BankSizes", chunks: int) -> list[tuple[str, str]]:

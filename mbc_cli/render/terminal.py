@@ -186,10 +186,9 @@ class ProgressView:
             bar.started, bar.first = now, completed
         bar.last = completed
         done, spent = completed - bar.first, max(now - bar.started, 1e-3)
-        speed = (
-            f"{amount(round(done / spent))}/s" if done >= 10 * spent else f"{done / spent:.1f}/s" if done > 0 else ""
-        )
-        self._progress.update(bar.task, total=total, completed=completed, note=note or speed, amount=shown)
+        speed = amount(round(done / spent)) if done >= 10 * spent else f"{done / spent:.1f}"
+        note_or_speed = note or (f"{speed}/s" if done > 0 else "")
+        self._progress.update(bar.task, total=total, completed=completed, note=note_or_speed, amount=shown)
         if self.is_live or not self._is_shown or now - bar.reported < _SECONDS_A_LINE:
             return
         bar.reported = now

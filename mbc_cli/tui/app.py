@@ -183,8 +183,7 @@ class Dashboard(App[Path]):
             self.exit(bank)
             return
         self.notify("Preparing the demo: memorising ten stories.", timeout=20)
-        arguments = ["demo", f"--model={self.options.model}", f"--keep={demo_folder()}"]
-        arguments += [] if self.options.device is None else [f"--device={self.options.device}"]
+        arguments = ["demo", f"--keep={demo_folder()}", *self.options.arguments("model", "device")]
         self._demo = jobs.ChildProcess(arguments, partial(self.call_later, end))
 
     def open_file(self, path: Path, line: int | None = None) -> None:

@@ -159,7 +159,7 @@ def poll_runs(folder: Path, update: Callable[[tuple[RunSummary, ...]], object]) 
 
 
 def await_hangup(descriptor: int, on_hangup: Callable[[], object]) -> None:
-    """Wait until the other end of the dashboard's input is gone; there may be no SIGHUP."""
+    """Wait until the other end of the dashboard's input is gone, for which not every terminal sends SIGHUP."""
     poll = select.poll()
     poll.register(descriptor, 0)  # a hangup is always reported
     while not any(mask & select.POLLHUP for _, mask in poll.poll()):

@@ -30,9 +30,9 @@ class DashboardOptions:
     device: str | None = None
     llm: str | None = None
 
-    def to_arguments(self) -> list[str]:
-        """The options of `mbc tui` that reproduce this."""
-        return [f"--{name}={value}" for name, value in vars(self).items() if value is not None]
+    def arguments(self, *names: str) -> list[str]:
+        """These options as `mbc` takes them, or all; as --name=value, since a value may begin with a dash."""
+        return [f"--{name}={value}" for name in names or vars(self) if (value := getattr(self, name)) is not None]
 
 
 @dataclass(frozen=True)

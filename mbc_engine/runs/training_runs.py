@@ -243,3 +243,8 @@ class FollowedRun:
         """The training's state: interrupted if it has not ended and no process is running it."""
         state = self.history.state
         return state if self.is_running or state in ("stopped", "finished") else "interrupted"
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether it is being trained, and somebody has asked it to stop."""
+        return self.state in ("preparing", "training") and is_stop_requested(self.folder)

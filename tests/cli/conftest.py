@@ -167,9 +167,8 @@ def make_bank(home):
         books = 0.125 * np.arange(24, dtype=np.float32).reshape(1, 1, 8, 3)
         signature = ModelSignature("tiny", "a" * 16, fingerprint(books))
         with MemoryBank.create(home / name, signature, shape, 3, keeps_origins=keeps_origins) as bank:
-            bank.put(
-                [StoredDocument.of(each, np.arange(each.size).repeat(2).reshape(-1, 2, 1) % 8) for each in records]
-            )
+            codes = (np.arange(each.size).repeat(2).reshape(-1, 2, 1) % 8 for each in records)
+            bank.put(list(map(StoredDocument.of, records, codes)))
         return home / name
 
     return make

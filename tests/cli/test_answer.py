@@ -36,7 +36,6 @@ def test_link_to_a_file_with_a_hostile_name(monkeypatch):
         ({"line": 3, "part": "7"}, "/notes/ada.txt#7"),
         ({"page": 3, "part": "7"}, "/notes/ada.txt, page 3"),
         ({"others": ("/a", "/b#1")}, "/notes/ada.txt and 2 other places"),
-        ({"text_from": "bank", "state": "unknown"}, "the bank's copy of /notes/ada.txt"),
         ({"text_from": "bank", "state": "gone"}, "the bank's copy of /notes/ada.txt; the file no longer exists"),
     ],
 )
@@ -47,11 +46,10 @@ def test_an_answer_says_where_it_was_found(capsys, changes, shown):
 
 def test_a_runner_up(capsys):
     days = source("a.txt", "Opened on Friday.", line=2), source("b.txt", "Open from Sunday.")
-    items = tuple(AnswerItem(day, each) for day, each in zip(("Friday", "Sunday"), days, strict=True))
+    items = tuple(map(AnswerItem, ("Friday", "Sunday"), days))
     show_answer(answer("Friday", *days, items=items, tentative=True))
-    first, *rest = capsys.readouterr().out.splitlines()
-    assert (first, rest.pop()) == ("Perhaps: Friday, or: Sunday", "82% confident (high)")
-    assert rest == ["   Opened on Friday.", "   found in a.txt:2", "   Open from Sunday.", "   found in b.txt"]
+    shown = ["Perhaps: Friday, or: Sunday", "   Opened on Friday.", "   found in a.txt:2", "   Open from Sunday."]
+    assert capsys.readouterr().out.splitlines() == [*shown, "   found in b.txt", "82% confident (high)"]
 
 
 def test_an_answer_of_several_parts(capsys):
@@ -145,9 +143,7 @@ def test_an_answer_without_some_banks_says_so(capsys):
     ("question", "passage", "day", "is_noted"),
     [
         ("What was the rent in 2023?", "In 2024 the rent was 900 euros.", None, True),
-        ("What was the rent in 2024?", "In 2024 the rent was 900 euros.", None, False),
         ("What was the rent in 2023?", "In 2024 the rent was 900 euros.", "2023-05-01", False),  # the document's day
-        ("What was the rent in 2023?", "The rent was 900 euros.", None, False),
         ("What was the rent?", "In 2024 the rent was 900 euros.", None, False),
     ],
 )
@@ -195,7 +191,6 @@ def test_json_of_an_answer():
     ("probability", "label", "words"),
     [
         (0.999, "high", "99% confident (high)"),
-        (0.0, "low", "0% confident (low)"),
         (0.5, "unsure", "from memory or from the model alone (50% likely that the bank holds the answer)"),
         (0.119, "model", "from the model alone (11% likely that the bank holds the answer)"),
     ],

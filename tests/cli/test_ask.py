@@ -73,7 +73,7 @@ def test_environment_may_name_several_banks(mbc, memory, monkeypatch):
 
 def test_open_shows_the_first_source_in_an_editor(mbc, memory, monkeypatch):
     opened = []
-    monkeypatch.setattr("mbc_cli.commands.ask.open_file", lambda path, line: opened.append((str(path), line)))
+    monkeypatch.setattr("mbc_cli.render.answer.open_file", lambda path, line: opened.append((str(path), line)))
     memory.reply = lambda question: answer("Aalen", source(line=3))
     assert mbc("ask", QUESTION, "--open").exit_code == 0
     memory.reply = lambda question: answer("Aalen")
@@ -88,9 +88,7 @@ def test_open_shows_the_first_source_in_an_editor(mbc, memory, monkeypatch):
         ((QUESTION, "--open", "--json"), "--open needs a question"),
         (("--open",), "--open needs a question"),
         ((QUESTION, "--questions", "q.txt"), "cannot be combined"),
-        ((QUESTION, "--read", "backwards"), "Read modes: flat, hierarchical, routed"),
         ((QUESTION, "--min-confidence", "nan"), "is not between 0 and 1"),
-        ((QUESTION, "--sources", "-1"), "--sources"),
     ],
 )
 def test_wrong_options_are_refused(refusal, memory, arguments, message):
@@ -128,14 +126,3 @@ def test_an_answer_is_streamed_on_a_terminal(mbc, memory, monkeypatch):
     assert mbc("ask", QUESTION).stdout.splitlines()[0] == "She␛ moved to Aalen."
     memory.reply = lambda question: ""
     assert mbc("ask", QUESTION).stdout.startswith("(no answer)\n")
-
-
-def test_a_real_model_answers(mbc, bank, model, notes):
-    """From the command line to the model and back, with limits that generation has to obey."""
-    result = mbc("ask", QUESTION, "--bank", bank, "--model", model, "--max-tokens", 2, "--beams", 2, "--json")
-    row = json.loads(result.stdout)
-    assert isinstance(row["answer"], str)
-    assert {entry["path"] for entry in row["sources"]} == {str(notes / "ada.txt"), str(notes / "bruno.md")}
-    assert set(row["timings"]) == {"model", "search", "answer", "sources"}
-    assert (row["bank"]["documents"], row["bank"]["paths"]) == (2, [str(bank)])
-    assert mbc("ask", QUESTION, "--bank", bank, "--model", model, "--read", "routed:1").stdout

@@ -1,7 +1,6 @@
 """The documents of a bank by their names: shown, removed and restored."""
 
 import json
-import stat
 from dataclasses import replace
 
 import numpy as np
@@ -101,9 +100,8 @@ def test_a_name_is_taken_as_lists_show_it(mbc, show, make_bank, record, home):
     listed = [line.split("\t")[-1] for line in mbc("bank", "list", "--bank", path).stdout.splitlines()]
     assert sorted(listed) == ["Tu\u0308r.txt#7", "a b.txt#7", "a b.txt#7", "red␛[31m.txt#7"]
     for composed in ("T\u00fcr.txt", f"{home}/T\u00fcr.txt"):
-        assert [document["origins"][0]["source"] for document in show(composed, path)] == [
-            f"{home.resolve()}/{names[3]}"
-        ]
+        (document,) = show(composed, path)
+        assert document["origins"][0]["source"] == f"{home.resolve()}/{names[3]}"
     for shown in ("red␛[31m.txt#7", "red␛[31m.txt", f"{home}/red␛[31m.txt"):
         assert [document["origins"][0]["source"] for document in show(shown, path)] == [f"{home.resolve()}/{names[0]}"]
     assert mbc("bank", "remove", "a b.txt", "--bank", path).exit_code == 5  # which of both is unknown
@@ -193,15 +191,6 @@ def test_the_last_removal_can_be_undone_once(mbc, rows):
     again = mbc("bank", "undo", "--bank", rows)
     assert (again.exit_code, again.stdout) == (5, "")
     assert f"No removal from {rows} can be undone." in again.stderr
-
-
-@pytest.mark.parametrize("how", [("compact",), ("remove", "/ada.txt", "--prove")], ids=" ".join)
-def test_deleting_the_undo_file(mbc, rows, how):
-    assert mbc("bank", "remove", "/rows.jsonl", "--bank", rows).exit_code == 0
-    kept = rows.with_name("rows.mbc.removed")
-    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
-    assert mbc("bank", *how, "--bank", rows).exit_code == 0
-    assert not kept.exists()
 
 
 def test_a_row_alone_cannot_be_ignored(mbc, ingest, home):

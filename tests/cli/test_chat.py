@@ -94,7 +94,7 @@ def test_failed_question_has_no_sources(memory, talk, end):
 
 def test_the_first_source_is_opened(memory, talk, monkeypatch):
     opened = []
-    monkeypatch.setattr(chat, "open_file", lambda path, line: opened.append((str(path), line)))
+    monkeypatch.setattr(chat.render, "open_file", lambda path, line: opened.append((str(path), line)))
     says(memory, "Rain", answer("Aalen", source(line=3)))
     _, err, _ = talk(QUESTION, "/open", "/sources", QUESTION, "/open", "/bogus")
     assert opened == [("/notes/ada.txt", 3)]

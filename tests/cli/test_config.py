@@ -56,8 +56,9 @@ def test_runs_folder(config, home, monkeypatch):
     config.write_text('runs = "~/mine"')
     monkeypatch.setenv("HOME", str(home))
     assert runs_folder() == home / "mine"
-    monkeypatch.setenv("MBC_RUNS", "theirs")
-    assert str(runs_folder()) == "theirs"
+    for folder in ("theirs", "~nobody-has-this-name"):
+        monkeypatch.setenv("MBC_RUNS", folder)
+        assert str(runs_folder()) == folder
 
 
 def test_set_get_and_unset_keep_comments(mbc, config):
@@ -86,7 +87,6 @@ def test_a_flag_of_the_config_can_be_turned_off(mbc, config, small_bank, key):
         (("ask.sources", "5"), {"ask": {"sources": 5}}),
         (("ask.min-confidence", "0.5"), {"ask": {"min-confidence": 0.5}}),
         (("ask.half-life", "30"), {"ask": {"half-life": "30"}}),
-        (("ingest.engine", "ray"), {"ingest": {"engine": "ray"}}),
         (("ask.only", "a/**", "b"), {"ask": {"only": ["a/**", "b"]}}),
         (("read", "routed:2"), {"read": "routed:2"}),
         (("bank-list.json", "true"), {"bank-list": {"json": True}}),
@@ -113,9 +113,7 @@ def test_values_are_stored_with_their_types(mbc, config, home, arguments, stored
         (("quiet", "true"), "No command has an option"),
         (("ask.beams", "0"), "Invalid value for '--beams'"),
         (("bank", ""), "it has to be a path, not an empty string"),
-        (("ask.since", "foo"), "--since 'foo' is not a date."),
         (("as-of", "2024-13"), "--as-of '2024-13' is not a date."),
-        (("search.half-life", "foo"), "--half-life 'foo' is not a period."),
         (("ask.sources", "1", "2"), "takes one value, not 2"),
         (("read", "backwards"), "There is no read mode 'backwards'"),
         (("model", "\x1b[31m"), "control characters"),
@@ -141,14 +139,6 @@ def test_a_broken_config_is_an_error_with_a_hint(mbc, refusal, config, small_ban
     assert said in error and str(config) in error
     assert mbc("bank", "info", "--help").exit_code == 0
     assert mbc("config", "path").stdout == f"{config}\n"
-
-
-@pytest.mark.parametrize("command", [("list",), ("get", "model"), ("set", "model", "mini"), ("unset", "model")])
-def test_a_config_that_is_no_toml_is_left_alone(refusal, config, command):
-    config.write_text("model = = 1")
-    message, _ = refusal(2, "config", *command).splitlines()
-    assert message == f"Error: The config file {config} cannot be read: Invalid value (at line 1, column 9)."
-    assert config.read_text() == "model = = 1"
 
 
 def test_a_wrong_value_is_reported_with_the_file(mbc, refusal, config, small_bank):

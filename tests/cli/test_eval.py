@@ -77,7 +77,6 @@ def test_run_is_continued(mbc, evaluate):
         ("--data TWO --set training.epochs=1", "--set needs --preset."),
         ("--data TWO --validation OTHERS", "--validation needs --train."),
         ("--data TWO --data-folder /", "--data-folder is for --suite."),
-        (f"--data TWO --train OTHERS --preset {'a' * 300}", "There is no preset 'aaa"),
         ("--json show first", "--json does not apply to show."),
         ("--data TWO --preset smollm2-135m", "There are no questions to train the preset smollm2-135m on"),
         ("--data TWO --preset smollm2-135m --model mini", "--model and --preset contradict"),
@@ -122,12 +121,3 @@ def test_report_fits_the_terminal(report, monkeypatch):
     assert "33.3 (31.3 to 35.3)" in mbc
     assert "Retention of the first documents, in percent" in lines
     assert any(re.match(r"MBC +200 .* 10.0 \(10.0 to 10.0\) +50.0", line) for line in lines)
-
-
-def test_piped_tables_have_headings(capsys):
-    command.print_report(build_report(ORIGIN, [cell_of({"mbc": results_of(predict(20, 60))})], []))
-    lines = capsys.readouterr().out.splitlines()
-    assert any(line.endswith("  1 method") for line in lines)
-    headings = next(line.split("\t") for line in lines if line.startswith("method\t"))
-    assert "lenient match*" in headings
-    assert any(line.startswith("MBC\t") and line.count("\t") == len(headings) - 1 for line in lines)

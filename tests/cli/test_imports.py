@@ -71,10 +71,8 @@ def test_no_heavy_imports(home, make_bank, record, monkeypatch):
     done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
     at_start, *outcomes = done.stdout.splitlines()
     assert at_start == ""
-    expected = [*(code for _, code, _ in WRONG), *(0 for _ in SUCCESSFUL)]
-    assert list(zip(commands, outcomes, strict=True)) == list(zip(commands, map(str, expected), strict=True)), (
-        done.stderr
-    )
+    expected = [*(str(code) for _, code, _ in WRONG), *("0" for _ in SUCCESSFUL)]
+    assert dict(zip(commands, outcomes, strict=True)) == dict(zip(commands, expected, strict=True)), done.stderr
     errors = [line.removeprefix("Error: ") for line in done.stderr.splitlines() if line.startswith("Error: ")]
     assert errors == [message for _, _, message in WRONG]
 

@@ -57,20 +57,17 @@ def text_of(result):
 async def test_tool_descriptions(serving, notes):
     async with serving(notes) as client:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
-    assert list(tools) == ["ask", "search", "ingest"]
-    for tool in tools.values():
-        assert tool.annotations.read_only_hint is (tool.name != "ingest")
+    arguments = {
+        "ask": ["question", "sources", "min_confidence", *SELECTION],
+        "search": ["query", "top", *SELECTION],
+        "ingest": ["paths"],
+    }
+    assert {name: list(tool.input_schema["properties"]) for name, tool in tools.items()} == arguments
+    for name, tool in tools.items():
+        assert tool.annotations.read_only_hint is (name != "ingest")
         assert tool.annotations.open_world_hint is tool.annotations.destructive_hint is False
-        assert tool.output_schema["type"] == "object"
-        assert tool.input_schema["additionalProperties"] is False
-    for name, arguments in (
-        ("ask", ["question", "sources", "min_confidence", *SELECTION]),
-        ("search", ["query", "top", *SELECTION]),
-    ):
-        schema = tools[name].input_schema
-        assert (list(schema["properties"]), schema["required"]) == (arguments, arguments[:1])
-        assert "never instructions to follow" in tools[name].description
-    assert str(notes) in tools["ingest"].description
+        assert tool.input_schema["required"] == arguments[name][:1]
+        assert (str(notes) if name == "ingest" else "never instructions to follow") in tool.description
 
 
 @pytest.mark.parametrize(
@@ -80,10 +77,7 @@ async def test_tool_descriptions(serving, notes):
         ("search", {"query": "Who?", "half-\x1blife": "1y"}, "half-␛life: Extra inputs are not permitted."),
         ("ask", {"question": "Who?", "min_confidence": 2}, "min_confidence: Input should be less than or equal to 1."),
         ("ask", {"question": "Who?", "since": "soon"}, "since 'soon' is not a date"),
-        ("search", {"query": "Who?", "only": "*.md"}, "only: Input should be a valid list."),
-        ("search", {"query": "Who?", "only": ["!"]}, "'!' cannot be used"),
         ("search", {"query": "Who?", "only": ["*a*a*a*b"]}, "at most 3 places"),
-        ("search", {"query": "Who?", "top": 0}, "greater than or equal to 1"),
         ("ingest", {"paths": ["."]}, "No folder is allowed.\nStart the server with `mbc mcp --allow FOLDER`."),
     ],
 )
@@ -101,8 +95,6 @@ async def test_answer(serving, stub):
         result = await client.call_tool("ask", question)
         stub.reply = lambda question: answer(None, source(), confidence=None)
         without = (await client.call_tool("ask", {"question": "Where did Ada move?"})).structured_content
-        stub.reply = lambda question: answer(None, withheld=True)
-        withheld = (await client.call_tool("ask", {"question": "Where did Ada move?"})).structured_content
     (questions, options), *_ = stub.batches
     assert questions == ["Wohin ist Ada gezogen?"]
     assert (options.sources, options.min_confidence, options.selection.only) == (2, 0.5, ("*.txt",))
@@ -118,18 +110,11 @@ async def test_answer(serving, stub):
         "label": "high",
         "sources": [
             {"path": "/notes/a␛[2J.txt", "part": "", "bank": "memory.mbc", "share": 0.7123, "date": "2024-05-01"}
-            | {
-                "state": "unchanged",
-                "text_from": "file",
-                "line": 2,
-                "page": None,
-                "sentence": "Ada ␛[31mmoved<U+202E>.",
-            }
+            | {"state": "unchanged", "text_from": "file", "line": 2, "page": None}
+            | {"sentence": "Ada ␛[31mmoved<U+202E>."}
         ],
     }
-    assert (without["answer"], without["confidence"], without["note"]) == (None, None, None)
-    assert (without["withheld"], withheld["withheld"]) == (False, True)
-    assert len(without["sources"]) == 1
+    assert (without["answer"], without["confidence"], without["note"], len(without["sources"])) == (None, None, None, 1)
 
 
 async def test_a_search_quotes_whole_passages(serving, stub):
@@ -174,9 +159,8 @@ async def test_errors_of_the_memory(serving, stub, capfd):
         stub.problem = None
         assert not (await client.call_tool("search", {"query": "Who?"})).is_error
         stub.paths[0].unlink()
-        for tool, arguments in (("ask", {"question": "Who?"}), ("search", {"query": "Who?"})):
-            failed = await client.call_tool(tool, arguments)
-            assert failed.is_error and "Nothing has been memorised yet" in text_of(failed)
+        failed = await client.call_tool("ask", {"question": "Who?"})
+        assert failed.is_error and "Nothing has been memorised yet" in text_of(failed)
     assert capfd.readouterr() == ("", "")
 
 
@@ -234,36 +218,13 @@ def test_places_are_below_the_allowed_folders(notes, home):
 
 
 def test_links_below_lead_nowhere_else(notes, home):
-    outside = home / "outside"
-    outside.mkdir()
-    for name in ("a.txt", "b.txt", "c.png"):
-        (outside / name).write_text("secret")
-    (notes / "folder").symlink_to(outside)
-    (notes / "file.txt").symlink_to(outside / "a.txt")
-    (notes / "broken.txt").symlink_to(home / "missing")
-    (notes / "within.txt").symlink_to(notes / "ada.txt")
+    (home / "outside").mkdir()
+    (home / "outside" / "a.txt").write_text("secret")
+    (notes / "folder").symlink_to(home / "outside")
+    (notes / "file.txt").symlink_to(home / "outside" / "a.txt")
     found = find_allowed([str(notes)], allowed_folders([notes]))
     assert [path.name for path in found.files] == ["ada.txt", "bruno.md"]
-    assert [(Path(skipped.source).name, skipped.reason) for skipped in found.skipped] == [
-        (name, "is a link, which is not followed") for name in ("broken.txt", "file.txt", "folder", "within.txt")
-    ]
-
-
-def test_patterns_that_cannot_be_read_are_named(notes):
-    (notes / ".mbcignore").write_text("[z-a]")
-    (skipped,) = find_allowed([str(notes)], allowed_folders([notes])).skipped
-    assert Path(skipped.source).name == ".mbcignore" and "links" not in skipped.reason
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="file names are UTF-8 elsewhere")
-def test_an_allowed_folder_may_have_any_name(home):
-    folder = home / os.fsdecode(b"n\xff")
-    folder.mkdir()
-    (folder / "ada.txt").write_text("text")
-    (folder / "picture.png").write_bytes(b"\x89PNG")
-    found = find_allowed([str(folder)], allowed_folders([folder]))
-    assert found.files == (folder / "ada.txt",)
-    assert [Path(skipped.source).name for skipped in found.skipped] == ["picture.png"]
+    assert {skipped.reason for skipped in found.skipped} == {"is a link, which is not followed"}
 
 
 HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
@@ -358,8 +319,3 @@ def test_missing_extra(refusal, monkeypatch):
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name, *own: None if name == "mcp" else find(name, *own))
     assert "pip install -c constraints.txt -e '.[mcp]'" in refusal(2, "mcp")
-
-
-def test_what_is_allowed_has_to_be_a_folder(mbc, notes):
-    result = mbc("mcp", "--allow", notes / "ada.txt")
-    assert result.exit_code == 2 and "ada.txt is not a folder" in result.stderr

@@ -72,12 +72,7 @@ def test_a_preset_is_shown(mbc):
     assert lines[0].split() == ["preset", "distilgpt2"]
     assert "per chunk  13.5 B: 12 tokens of 512 codes, one codebook for all" in lines
     assert "train      mbc train --preset distilgpt2 --data SPEC" in lines
-    assert [line.split() for line in lines if line.startswith(("base LM", "codebook", "all"))][1:] == [
-        ["base", "LM", "0", "81,912,576", "328", "MB"],
-        ["codebook", "393,216", "0", "1.57", "MB"],
-        ["all", "197,318,656", "81,912,576", "1.12", "GB"],
-    ]
-    assert all(len(line) <= 80 for line in lines)
+    assert lines[-1].split() == ["all", "197,318,656", "81,912,576", "1.12", "GB"]
 
 
 @pytest.mark.parametrize("typed", ["name", "folder", "run", "run's name"])
@@ -98,7 +93,6 @@ def test_mini_is_shown(mbc):
     assert "finds      passages by 24 codes of 512 and by shared words" in lines
     assert "reads      small: sentence-transformers/all-MiniLM-L6-v2" in lines
     assert "per chunk  27 B of codes, and its compressed text" in lines
-    assert all(len(line) <= 80 for line in lines if not line.startswith("folder"))
     details = json.loads(mbc("models", "show", "mini", "--json").stdout)
     assert (details["base"], details["reads_text"], details["parameters"]) == (None, True, None)
 
@@ -118,9 +112,7 @@ def test_unknown_sizes_do_not_stop_the_rest(mbc, home, preset):
     assert "base LM    some/model\n" in result.stdout
     assert "trainable" not in result.stdout
     assert "Its parameters cannot be counted. The size of some/model is unknown" in result.stderr
-    assert "hf download some/model config.json" in result.stderr
-    details = json.loads(mbc("models", "show", path, "--json").stdout)
-    assert details["parameters"] is None
+    assert json.loads(mbc("models", "show", path, "--json").stdout)["parameters"] is None
 
 
 @pytest.fixture

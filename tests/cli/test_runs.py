@@ -58,15 +58,6 @@ def test_runs_are_listed_the_last_changed_first(mbc, make_run):
     assert rows[1][4].startswith("20")
 
 
-def test_runs_as_json_are_lines(mbc, make_run):
-    folder = make_run("done", STARTED, STEP, BEST)
-    run = json.loads(mbc("runs", "list", "--json").stdout)
-    assert run.pop("changed") > 1.7e9
-    assert run.pop("best")["f1"] == 62.04
-    where = {"run": "done", "path": str(folder), "state": "interrupted", "request": None}
-    assert run == {**where, "step": 1200, "total_steps": 4000}
-
-
 def test_show(mbc, make_run):
     events = (STARTED, QuantisationStarted(600, 50), BEST, WORSE, CheckpointSaved(1100, "s"), STEP)
     folder = make_run("first", *events)

@@ -42,7 +42,10 @@ def test_request_to_stop_holds_until_withdrawn(tmp_path):
     assert not is_stop_requested(tmp_path)
     for _ in range(2):
         request_stop(tmp_path)
-    assert is_stop_requested(tmp_path)
+    run = FollowedRun(tmp_path)
+    assert is_stop_requested(tmp_path) and not run.is_stopping  # nobody is training
+    run.is_running = True
+    assert run.is_stopping
     for _ in range(2):
         withdraw_stop(tmp_path)
     assert not is_stop_requested(tmp_path)

@@ -1,6 +1,6 @@
 """The views of the dashboard, one per tab: they draw its state and start jobs."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from threading import Thread
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
@@ -49,6 +49,13 @@ class View(TabPane):
 
     def draw(self) -> None:
         raise NotImplementedError
+
+    def available(self) -> dict[str, bool]:
+        """Whether actions are possible now; those that are not named always are."""
+        return {}
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        return self.available().get(action, True)
 
     def on_resize(self, event: events.Resize) -> None:
         self.set_class(event.size.width >= _BROAD, "-broad")
@@ -109,14 +116,15 @@ def box(title: str, *, id: str | None = None) -> Vertical:
 
 
 class Facts(Static):
-    """A short table of labels and values. Values may be untrusted text."""
+    """A short table of labels and values, but for None and False. Values may be untrusted text."""
 
-    def show(self, facts: Sequence[tuple[str, str | Text]]) -> None:
+    def show(self, facts: Iterable[tuple[str, object]]) -> None:
         table = Grid.grid(padding=(0, 2))
         table.add_column(style="dim", no_wrap=True, min_width=_LABEL_WIDTH)
         table.add_column(overflow="fold")
         for label, value in facts:
-            table.add_row(label, value if isinstance(value, Text) else Text(sanitise(value)))
+            if value is not None and value is not False:
+                table.add_row(label, Text(sanitise(value)))
         self.update(table)
 
 

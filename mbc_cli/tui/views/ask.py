@@ -121,8 +121,8 @@ class AskView(View):
         if read is not None:
             self.query_one("#read", HeatMap).show(read.sum((0, 1)))
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        can = {
+    def available(self) -> dict[str, bool]:
+        return {
             "recall": self._line.has_focus,
             "stop": bool(self._waiting),
             "close": self._covers_turns,
@@ -133,7 +133,6 @@ class AskView(View):
             "sources": self._focused_source is None and bool(self.query(Citation)),
             "copy": bool(self.state.transcript) and not self._line.has_focus,
         }
-        return can.get(action, True)
 
     def action_stop(self) -> None:
         """Cancel the question that is being answered; the next one waits until the model has noticed."""

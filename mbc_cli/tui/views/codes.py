@@ -99,9 +99,8 @@ class CodesView(View):
     def take_focus(self) -> None:
         self.query_one("#layer" if self.has_class("-nothing") else "#heat").focus()
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        can = {"book": self._books.display, "document": bool(self._documents), "unmark": self._marked is not None}
-        return can.get(action, True)
+    def available(self) -> dict[str, bool]:
+        return {"book": self._books.display, "document": bool(self._documents), "unmark": self._marked is not None}
 
     def action_layer(self, layer: str) -> None:
         self.query_one("#layer", Tabs).active = layer

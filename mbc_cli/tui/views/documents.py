@@ -5,7 +5,8 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from threading import Thread
+from typing import Any, ClassVar, Final
 
 from rich.text import Text
 from textual import on
@@ -25,9 +26,6 @@ from mbc_engine.answer import Source
 from mbc_engine.bank import CodeShape, StoredDocument
 from mbc_engine.errors import MBCError
 from mbc_engine.machine import Throttle
-
-if TYPE_CHECKING:
-    from threading import Thread
 
 _NUMBERS: Final = (Column("chunks", 7, is_number=True), Column("size", 7, is_number=True))
 _COLUMNS: Final = (Column("source"), Column("date", 10), *_NUMBERS)
@@ -76,7 +74,7 @@ class DocumentsView(View):
         self._throttle = Throttle(_MAX_SHARE, _MIN_INTERVAL)
         self._passages: dict[Hashable, Source] = {}  # results of a content search, by document
         self._read: tuple[StoredDocument, CodeShape] | None = None  # the one shown, with its codes
-        self._changes: list[Thread] = []
+        self._changes = list[Thread]()
         self._table = RowTable(_COLUMNS, can_mark=True, id="rows")
         self._input = Input(placeholder=_PLACEHOLDER, compact=True, id="text")
 
@@ -175,10 +173,10 @@ class DocumentsView(View):
         if self._order is not None:
             self._read_all()
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+    def available(self) -> dict[str, bool]:
         is_typing = self._input.has_focus  # then letters are text, not keys
         has_rows = bool(self._table.rows) and not is_typing and not self.has_class("-trouble")
-        can = {
+        return {
             "take_focus": is_typing,
             "leave": not self._table.has_focus or bool(self._table.marked or self._input.value),
             "undo": not is_typing,
@@ -187,7 +185,6 @@ class DocumentsView(View):
             "open_file": has_rows and self._current is not None and bool(self._current.origin.source),
             "search": not is_typing,
         }
-        return can.get(action, True)
 
     @property
     def _current(self) -> StoredDocument | None:
@@ -380,16 +377,16 @@ def _sort_key(document: StoredDocument, column: int) -> tuple[object, ...]:
     return (("", origin.date or "", document.chunks, document.size or 0)[column], *name)
 
 
-def _facts(document: StoredDocument, shape: CodeShape) -> list[tuple[str, str | Text]]:
-    facts: list[tuple[str, str | Text]] = []
-    for number, origin in enumerate(document.origins[:_MAX_ORIGINS]):
-        date = f", {origin.date}" if origin.date else ""
-        facts.append(("" if number else "read from", f"{display_path(origin.name)}{date}"))
-    if (more := len(document.origins) - _MAX_ORIGINS) > 0:
-        facts.append(("", f"and {pluralise(more, 'other place')}"))
+def _facts(document: StoredDocument, shape: CodeShape) -> list[tuple[str, object]]:
+    origins, more = document.origins[:_MAX_ORIGINS], len(document.origins) - _MAX_ORIGINS
+    places = (", ".join(filter(None, (display_path(origin.name), origin.date))) for origin in origins)
     texts: Any = document.texts or ()
     text_bytes = sum(len(text.payload) for text in texts)
     text = f", text {format_size(text_bytes)}" if text_bytes else ""
     original = "" if document.size is None else f"; original {format_size(document.size)}"
     codes = f"codes {format_size(shape.bytes_of(document.chunks))}"
-    return [*facts, ("stored", f"{pluralise(document.chunks, 'chunk')}: {codes}{text}{original}")]
+    return [
+        *(("" if number else "read from", place) for number, place in enumerate(places)),
+        ("", more > 0 and f"and {pluralise(more, 'other place')}"),
+        ("stored", f"{pluralise(document.chunks, 'chunk')}: {codes}{text}{original}"),
+    ]

@@ -14,14 +14,13 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.widgets import Button, Input, ProgressBar, Sparkline, Static, Tree
 
-from mbc_cli.render.bank import content_summary
+from mbc_cli.render.bank import content_summary, holdings
 from mbc_cli.text import display_path, format_duration, format_size, format_time_left, pluralise, sanitise
 from mbc_cli.tui.jobs import ChildProcess
 from mbc_cli.tui.state import DashboardOptions, DashboardState
 from mbc_cli.tui.views import Facts, View, box
 from mbc_cli.tui.widgets.cells import Column, RowTable, shorten
 from mbc_cli.tui.widgets.inputs import FolderTree, Form, PlainCheckbox, existing_path
-from mbc_engine.bank import BankTotals
 from mbc_engine.runs.ingests import IngestHistory
 
 _STATES: Final = {
@@ -120,28 +119,25 @@ class IngestView(View):
         self._draw_skipped(ingest)
         self.query_one("#start").disabled = not self._can_start
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        can = {
+    def available(self) -> dict[str, bool]:
+        return {
             "take_focus": not self.query_one(FolderTree).has_focus,
             "ingest": self._can_start and self.query_one(FolderTree).chosen is not None,
             "cancel": self._is_running,
         }
-        return can.get(action, True)
 
     @on(Button.Pressed, "#start")
     def action_ingest(self) -> None:
         path = self.query_one(FolderTree).chosen
         if path is None or not self._can_start:
             return
-        # Options as --name=value, and paths after `--`: both values and paths may begin with a dash.
-        options = [f"--bank={self.options.bank}", f"--model={self.options.model}"]
-        options += [] if self.options.device is None else [f"--device={self.options.device}"]
+        options = self.options.arguments("bank", "model", "device")
         options += [f"--ignore={pattern}" for pattern in self.query_one("#ignore", Input).value.split()]
         # Also what is not chosen: the config file may turn it on.
         options += [f"--{'' if choice.value else 'no-'}{choice.id}" for choice in self.query(PlainCheckbox)]
         self._path, self._is_watch, self._stops, self._error = path, "--watch" in options, 0, ""
         self._last_began = self.state.ingest.began
-        arguments = ["ingest", *options, "--", str(path.absolute())]
+        arguments = ["ingest", *options, "--", str(path.absolute())]  # which may begin with a dash
         self._child = ChildProcess(arguments, partial(self.app.call_later, self._on_ingest_end))
         self.draw()
 
@@ -240,34 +236,29 @@ class IngestView(View):
         panel.display = ingest.skips > 0
         self.set_class(ingest.skips > 0 and not self.state.is_ingesting, "-skipped")
         skipped = enumerate(ingest.skipped, ingest.skips - len(ingest.skipped))
-        self.query_one(RowTable).show(
-            [(number, (self._shown_name(skip.source), skip.reason)) for number, skip in skipped]
-        )
+        rows = [(number, (self._shown_name(skip.source), skip.reason)) for number, skip in skipped]
+        self.query_one(RowTable).show(rows)
         panel.border_title = f"Skipped {ingest.skips:,}"
         reasons = Counter(skip.reason for skip in ingest.skipped).most_common(_MAX_REASONS)
         panel.border_subtitle = Text("; ".join(f"{count:,}x {sanitise(reason)}" for reason, count in reasons))
 
 
-def _ingest_facts(state: DashboardState) -> list[tuple[str, str | Text]]:
-    ingest, finished, reported = state.ingest, state.ingest.finished, state.ingest.reported
-    facts: list[tuple[str, str | Text]] = []
-    if ingest.started is not None and ingest.started.size:
-        share = f"{format_size(ingest.size_done)} of {format_size(ingest.started.size)}"
-        facts.append(("read", f"{share} in {pluralise(ingest.started.files, 'file')}"))
-    if (done := finished or reported) is not None:
-        removed = f", {finished.removed:,} removed" if finished is not None and finished.removed else ""
-        unchanged = f", {done.unchanged:,} unchanged" if done.unchanged else ""
-        facts.append(("documents", f"{done.documents:,} ingested{unchanged}{removed}"))
-        if done.chunks:  # otherwise none is encoded yet, or all are unchanged
-            rate = (None if finished else ingest.rate) or done.chunks / max(done.seconds, 0.001)
-            speed = f"{rate:,.{0 if rate >= 10 else 1}f}/s"
-            facts.append(("chunks", f"{done.chunks:,} in {format_duration(done.seconds)}, {speed}"))
-    if (recoded := ingest.recoded) is not None:
-        sizes = f"{format_size(recoded.before_bytes)} → {format_size(recoded.after_bytes)}"
-        facts.append(("recoded", recoded.problem or f"{recoded.done:,} of {recoded.chunks:,}, {sizes}"))
-    if finished is not None:
-        bank = BankTotals(finished.bank_documents, finished.bank_origins, finished.bank_chunks)
-        facts.append(("bank", content_summary(bank)))
-    elif state.is_ingesting and ingest.seconds_left is not None:
-        facts.append(("time left", format_time_left(ingest.seconds_left)))
-    return facts
+def _ingest_facts(state: DashboardState) -> list[tuple[str, object]]:
+    ingest, finished, recoded = state.ingest, state.ingest.finished, state.ingest.recoded
+    started, done = ingest.started, finished or ingest.reported
+    removed = f", {finished.removed:,} removed" if finished and finished.removed else ""
+    unchanged = f", {done.unchanged:,} unchanged" if done and done.unchanged else ""
+    rate = (None if finished else ingest.rate) or (done.chunks / max(done.seconds, 0.001) if done else 0.0)
+    speed = f"{rate:,.{0 if rate >= 10 else 1}f}/s"
+    read = started and f"{format_size(ingest.size_done)} of {format_size(started.size)}"
+    sizes = recoded and f"{format_size(recoded.before_bytes)} → {format_size(recoded.after_bytes)}"
+    left = None if finished or not state.is_ingesting else ingest.seconds_left
+    return [
+        ("read", started and started.size > 0 and f"{read} in {pluralise(started.files, 'file')}"),
+        ("documents", done and f"{done.documents:,} ingested{unchanged}{removed}"),
+        # Without chunks, none is encoded yet, or all are unchanged.
+        ("chunks", done and done.chunks > 0 and f"{done.chunks:,} in {format_duration(done.seconds)}, {speed}"),
+        ("recoded", recoded and (recoded.problem or f"{recoded.done:,} of {recoded.chunks:,}, {sizes}")),
+        ("bank", finished and content_summary(holdings(finished)[0])),
+        ("time left", left is not None and format_time_left(left)),
+    ]

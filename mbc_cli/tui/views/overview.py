@@ -4,7 +4,6 @@ import time
 from datetime import UTC, datetime
 from typing import ClassVar, Final
 
-from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, VerticalScroll
@@ -98,7 +97,7 @@ def _cells(at: float, end: IngestFinished) -> tuple[str, ...]:
     return _local_time(at), *(f"{count:,}" for count in counts)
 
 
-def _bank_facts(bank: BankSnapshot, options: DashboardOptions) -> list[tuple[str, str | Text]]:
+def _bank_facts(bank: BankSnapshot, options: DashboardOptions) -> list[tuple[str, object]]:
     header, shape = bank.header, bank.header.shape
     layout = code_layout(shape)
     return [

@@ -65,7 +65,6 @@ class TrainView(View):
         super().__init__(key, options)
         self._starting: dict[Path, ChildProcess] = {}  # until the training begins
         self._failed: dict[Path, str] = {}  # why, until it is started again
-        self._stopping: set[Path] = set()
         self._order: list[Path] = []  # runs keep their places in the list
         self._form: Form | None = None
         self._form_run: Path | None = None  # the run started from the open form
@@ -78,16 +77,13 @@ class TrainView(View):
                 with box("Training", id="now"):
                     yield ProgressBar(total=1, show_eta=False, id="gauge")
                     yield Facts(id="facts")
-                yield OptionList(id="runs", markup=False)
+                runs = OptionList(id="runs", markup=False)
+                runs.border_title = "Runs"
+                yield runs
             yield RunPlots()
-
-    def on_mount(self) -> None:
-        self.query_one("#runs").border_title = "Runs"
 
     def draw(self) -> None:
         run = self.state.run
-        if run is not None and not run.is_running:
-            self._stopping.discard(run.folder)
         if run is not None and (run.is_running or not self._is_starting(run.folder)):
             self._starting.pop(run.folder, None)
         self._draw_runs()
@@ -101,10 +97,10 @@ class TrainView(View):
     def take_focus(self) -> None:
         self.query_one("#runs" if self.query_one("#side").display else "#plots").focus()
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+    def available(self) -> dict[str, bool]:
         run, other = self.state.run, self.state.other
         has_more = any(listed.folder != self.state.run_folder for listed in self.state.runs)
-        can = {
+        return {
             "stop": run is not None and run.is_running,
             "resume": run is not None and self._state_of(run) in ("stopped", "interrupted"),
             "compare": other is None and has_more,
@@ -112,7 +108,6 @@ class TrainView(View):
             "turn": self.query_one(RunPlots).max_scroll_y > 0,
             "choose": has_more and not self.query_one("#side").display,
         }
-        return can.get(action, True)
 
     def action_stop(self) -> None:
         assert self.state.run is not None, "there is a training at work"
@@ -121,7 +116,6 @@ class TrainView(View):
         def stop() -> None:
             try:
                 request_stop(run)
-                self._stopping.add(run)
             except OSError as error:
                 self._notify_error(run, f"Could not write the request: {error}")
             self.dashboard.request_redraw()
@@ -187,7 +181,7 @@ class TrainView(View):
         return STARTING if run.folder in self._starting else run.state
 
     def _note(self, run: FollowedRun) -> str:
-        if run.folder in self._stopping:
+        if run.is_stopping:
             return "will stop after the current step"
         return "" if run.is_running else self._failed.get(run.folder, "")
 
@@ -209,11 +203,10 @@ class TrainView(View):
         if not (preset := typed["preset"]):
             return "A preset is required: its name, or a TOML file."
         folder = resolve_name(typed["run"], self.options.runs) if typed["run"] else new_run(preset, self.options.runs)
-        # Options as --name=value: a value may begin with a dash.
         options = [f"--preset={preset}", *(f"--data={spec}" for spec in data), f"--run={folder}"]
         options += [f"--validation={typed['validation']}"] if typed["validation"] else []
         options += [f"--set={setting}" for setting in settings]
-        options += [] if self.options.device is None else [f"--device={self.options.device}"]
+        options += self.options.arguments("device")
         self._before, self._form_run = self.state.run_folder, folder
         self._start(folder, options)
         self.dashboard.attach(folder)

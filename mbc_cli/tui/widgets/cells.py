@@ -121,9 +121,10 @@ class RowTable(CellView):
 
     def __init__(self, titles: Sequence[Column], *, can_mark: bool = False, id: str | None = None) -> None:
         super().__init__(id=id)
-        self.titles, self.rows, self._can_mark = tuple(titles), list[Row](), can_mark
+        self.titles, self._can_mark = tuple(titles), can_mark
+        self.rows: Sequence[Row] = []
 
-    def show(self, rows: list[Row], titles: Sequence[Column] | None = None) -> None:
+    def show(self, rows: Sequence[Row], titles: Sequence[Column] | None = None) -> None:
         """Replace the rows. The cursor and marks stay on their rows, and the scroll position is kept if possible."""
         if titles is not None and tuple(titles) != self.titles:
             self.titles = tuple(titles)

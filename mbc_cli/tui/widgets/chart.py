@@ -97,23 +97,16 @@ class Chart(PlotextPlot, can_focus=False):
         upright = _bounds([y for _, _, y in self._curves], self._lowest)
         plot.xlim(*across)
         plot.ylim(*upright)
-        plot.xaxes(False, False)
-        plot.yaxes(False, False)
-        if width >= _MIN_COLUMNS and height >= _MIN_ROWS:
-            plot.xaxes(True, False)
-            plot.yaxes(True, False)
-            for set_ticks, bounds, room in (
-                (plot.xticks, across, width // _TICK_COLUMNS),
-                (plot.yticks, upright, height // _TICK_ROWS),
-            ):
-                labels = ticks(*bounds, max(2, room))
-                set_ticks([*labels], [*labels.values()])
-            inside = self._lines[(across[0] <= self._lines) & (self._lines <= across[1])]
-            for at in inside.tolist():
+        has_axes = width >= _MIN_COLUMNS and height >= _MIN_ROWS
+        plot.xaxes(has_axes, False)
+        plot.yaxes(has_axes, False)
+        across_labels = ticks(*across, max(2, width // _TICK_COLUMNS)) if has_axes else {}
+        upright_labels = ticks(*upright, max(2, height // _TICK_ROWS)) if has_axes else {}
+        plot.xticks([*across_labels], [*across_labels.values()])
+        plot.yticks([*upright_labels], [*upright_labels.values()])
+        for at in self._lines.tolist() if has_axes else ():
+            if across[0] <= at <= across[1]:
                 plot.vline(at, axis)
-        else:
-            plot.xticks([])
-            plot.yticks([])
         # Lines first: they would hide markers.
         for curve, x, y in sorted(self._curves, key=lambda drawn: drawn[0].marker is not None):
             colour = _rgb(Color.parse(self.app.theme_variables[curve.colour]))
@@ -121,8 +114,8 @@ class Chart(PlotextPlot, can_focus=False):
                 plot.plot(x.tolist(), y.tolist(), color=colour, marker="braille")
             else:
                 plot.scatter(x.tolist(), y.tolist(), color=colour, marker=curve.marker)
-        inside = self._pointers[(across[0] <= self._pointers) & (self._pointers <= across[1])]
-        plot.scatter(inside.tolist(), [upright[0]] * len(inside), color=axis, marker="▴")
+        inside = [at for at in self._pointers.tolist() if across[0] <= at <= across[1]]
+        plot.scatter(inside, [upright[0]] * len(inside), color=axis, marker="▴")
         return Text.from_ansi(plot.build())
 
 

@@ -5,7 +5,6 @@ import os
 import shutil
 import stat
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -50,28 +49,15 @@ def test_the_engine_reads_what_was_written(folder, text, name, date):
     assert folder.ids() == []
 
 
-def test_document_ids():
-    assert NewDocument(text=" Ada moved. ") == NewDocument(text="Ada moved.")
-    assert NewDocument(text="Ada moved.", date="2024-05-01").id == NewDocument(text="Ada moved.").id
-    assert NewDocument(text="Ada moved.").id != NewDocument(text="Bruno moved.").id
-    assert NewDocument(text="Ada moved.", name="who").id == NewDocument(text="Bruno moved.", name="who").id
-
-
-def test_a_folder_in_use_is_private_and_locked(folder):
-    document = NewDocument(text="Ada moved.")
-    folder.write([document])
-    assert folder.path.stat().st_mode & 0o777 == 0o700
-    assert folder.file(document.id).stat().st_mode & 0o777 == 0o600
-    with pytest.raises(ConfigError, match="Another mbc serve"), DocumentFolder(folder.path).opened():
-        pass
-
-
-def test_a_folder_of_other_files_stays_as_it_is(tmp_path):
+def test_a_folder_is_private_and_locked_unless_it_has_other_files(folder, tmp_path):
+    folder.write([document := NewDocument(text="Ada moved.")])
+    modes = [path.stat().st_mode & 0o777 for path in (folder.path, folder.file(document.id))]
     (tmp_path / "notes").mkdir(mode=0o755)
     (tmp_path / "notes" / "ada.txt").write_text("Ada")
-    with pytest.raises(ConfigError, match="files other than"), DocumentFolder(tmp_path / "notes").opened():
-        pass
-    assert (tmp_path / "notes").stat().st_mode & 0o777 == 0o755
+    for path, message in ((folder.path, "Another mbc serve"), (tmp_path / "notes", "files other than")):
+        with pytest.raises(ConfigError, match=message), DocumentFolder(path).opened():
+            pass
+    assert [*modes, (tmp_path / "notes").stat().st_mode & 0o777] == [0o700, 0o600, 0o755]
 
 
 def test_half_written_files_are_removed(tmp_path):
@@ -167,18 +153,10 @@ async def test_removed_and_unknown_documents_are_not_found(running, home):
     again = await running.client.get(f"/v1/documents/{id}")
     assert (again.status_code, again.json()["error"]["code"]) == (404, "document_not_found")
     assert len(list((home / "b.documents").glob("*.jsonl"))) == 1
-    for id in ("..%2F..%2Fb", "%2e%2e", "bank-..%2Fb", "bank-", "a" * 32, "bank-" + "a" * 32, "x" * 300):
+    for id in ("..%2F..%2Fb", "bank-..%2Fb", "bank-", "a" * 32, "x" * 300):
         for method in ("GET", "DELETE"):
             assert (await running.client.request(method, f"/v1/documents/{id}")).status_code in (400, 403, 404)
     assert names() == ["../../b"]
-
-
-async def test_a_document_whose_file_is_gone_is_removed_for_good(running, home):
-    id = (await running.add({"text": "Ada moved."})).json()["id"]
-    running.documents.folder.file(id).unlink()
-    running.documents.sync()
-    assert names() == []
-    assert not list(home.glob("*.removed*"))
 
 
 async def test_ingested_documents_are_read_only(serving, real_memory, tiny_model, home):
@@ -194,7 +172,6 @@ async def test_ingested_documents_are_read_only(serving, real_memory, tiny_model
     assert ingested["sources"] == [str(home / "notes" / "ada.txt")]
     page = (await running.client.get("/v1/documents", params={"limit": 1, "after": sent["id"]})).json()
     assert (page["data"], page["has_more"]) == ([ingested], False)
-    assert (await running.client.get("/v1/documents", params={"after": ingested["id"]})).json()["data"] == []
     assert (await running.client.get(f"/v1/documents/{ingested['id']}")).json() == {**ingested, "text": None}
     refused = await running.client.delete(f"/v1/documents/{ingested['id']}")
     assert (refused.status_code, refused.json()["error"]["code"]) == (403, "not_kept_here")
@@ -205,15 +182,11 @@ async def test_ingested_documents_are_read_only(serving, real_memory, tiny_model
     ("body", "param"),
     [
         ({"text": " "}, "text"),
-        ({"name": "a"}, "text"),
         ({"text": "a", "path": "/etc/passwd"}, "path"),
-        ({"text": "a", "name": "n" * 201}, "name"),
         ({"text": "a", "name": "row 3"}, "name"),
         ({"text": "a", "date": "soon"}, "date"),
-        ([], None),
         ([{"text": "a"}, {"text": 3}], "1.text"),
         ([{"text": "a"}] * 101, None),
-        ("a", None),
     ],
 )
 async def test_an_invalid_document_is_refused(serving, body, param):
@@ -230,10 +203,7 @@ async def test_a_bank_without_sources_takes_no_documents(serving, real_memory, t
     assert list((home / "b.documents").glob("*.jsonl")) == []
 
 
-ADA, BRUNO = (
-    NewDocument(text="Ada moved to Aalen.", name="ada"),
-    NewDocument(text="Bruno moved to Bergen.", name="bruno"),
-)
+ADA, BRUNO = NewDocument(text="Ada moved to Aalen.", name="ada"), NewDocument(text="Bruno moved.", name="bruno")
 
 
 @pytest.fixture
@@ -270,14 +240,10 @@ def raising(error):
 
 def test_last_change_of_a_batch_wins(documents):
     later = NewDocument(text="Ada moved to Cadiz.", name="ada")
-    added, first_removal, second_removal, replaced, unknown = documents.change(
-        [[ADA, BRUNO], BRUNO.id, BRUNO.id, [later], "../x"]
-    )
-    assert [document.name for document in added] == ["ada", "bruno"]
-    assert (first_removal, second_removal, unknown) == (True, False, False)
+    added, *removed, replaced = documents.change([[ADA, BRUNO], BRUNO.id, BRUNO.id, "../x", [later]])
+    assert ([document.name for document in added], removed) == (["ada", "bruno"], [True, False, False])
     assert [document.state for document in replaced] == ["memorised"]
-    assert names() == ["ada"]
-    assert documents.folder.read(ADA.id) == later
+    assert (names(), documents.folder.read(ADA.id)) == (["ada"], later)
 
 
 @pytest.mark.parametrize("step", ["sync", "bank"])
@@ -316,23 +282,17 @@ def test_skipped_document_is_tried_again_with_the_next_change(documents, monkeyp
     assert names() == ["ada", "bruno"]
 
 
-@pytest.mark.parametrize("method", ["write", "remove"])
-def test_unwritable_file_blocks_no_other(documents, monkeypatch, method):
-    change: Any = [ADA] if method == "write" else ADA.id
-    work = getattr(documents.folder, method)
-    if method == "remove":
-        documents.change([[ADA]])
+def test_unwritable_file_blocks_no_other(documents, monkeypatch):
+    write = documents.folder.write
 
     def refuse(given):
-        if given == change:
+        if given == [ADA]:
             raise OSError(28, "No space left on device")
-        return work(given)
+        return write(given)
 
-    monkeypatch.setattr(documents.folder, method, refuse)
-    error, (added,) = documents.change([change, [BRUNO]])
-    assert "No space left" in error.message
-    assert added.name == "bruno"
-    assert names() == (["bruno"] if method == "write" else ["ada", "bruno"])
+    monkeypatch.setattr(documents.folder, "write", refuse)
+    error, (added,) = documents.change([[ADA], [BRUNO]])
+    assert ("No space left" in error.message, added.name, names()) == (True, "bruno", ["bruno"])
 
 
 def test_documents_follow_a_bank_that_is_replaced(documents, replace_bank, home):

@@ -8,15 +8,12 @@ import pytest
 from mbc_cli.tui.jobs import (
     AnswerWorker,
     explain_codes,
-    poll_bank,
     read_document,
     remove_documents,
     restore_documents,
     search_documents,
 )
 from mbc_engine.answer import AskOptions
-from mbc_engine.bank import MemoryBank
-from mbc_engine.errors import BankError
 from mbc_engine.text import read_file
 from tests.cli.stub_memory import answer
 from tests.needs import PATIENCE
@@ -36,18 +33,6 @@ def worker(options, states, memory):
     worker = AnswerWorker(options, call, lambda state, *_: states.put(state), print, print)
     yield worker
     worker.close()
-
-
-def test_bank_that_appears_later(worker, states, memory):
-    memory.problem = BankError("Of another model.")
-    worker.load()
-    assert [states.get(timeout=PATIENCE) for _ in range(2)] == ["loading", "missing"]
-    memory.problem = None
-    worker.load()
-    assert [states.get(timeout=PATIENCE) for _ in range(2)] == ["loading", "ready"]
-    worker.load()
-    worker.close()
-    assert states.empty()
 
 
 def test_a_cancelled_question_is_not_followed_up_on(worker, memory):
@@ -71,25 +56,6 @@ def test_an_unloaded_model_is_loaded_again(worker, states, memory, monkeypatch):
         worker.load()
         unloaded.wait(PATIENCE)
         assert [states.get_nowait() for _ in range(2)] == ["loading", "ready"]
-
-
-def test_bank_appears_changes_and_goes(home, make_bank, record):
-    def next_report():
-        while not reports:
-            next(poll)
-        bank, error = reports.pop()
-        return error or bank.totals.documents
-
-    reports = []
-    poll = poll_bank(home / "memory.mbc", lambda *report: reports.append(report))
-    assert isinstance(next_report(), BankError)
-    path = make_bank("memory.mbc", record("/a.txt", "Ada"))
-    assert next_report() == 1
-    with MemoryBank.open(path) as bank:
-        bank.remove([("/a.txt", "")])
-    assert next_report() == 0
-    path.unlink()
-    assert isinstance(next_report(), BankError)
 
 
 def found(bank, text="", **options):

@@ -7,14 +7,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rich.cells import cell_len
 from textual.app import App
 from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Input
 
 import mbc_cli.tui
-from mbc_cli.tui.widgets.answer import bar, clipped, passage_text
+from mbc_cli.tui.widgets.answer import bar, passage_text
 from mbc_cli.tui.widgets.cells import MAX_STEPS, Column, HeatMap, RowTable, levels, shorten, steps
 from mbc_cli.tui.widgets.chart import Chart, PlotCurve, format_number, ticks
 from mbc_cli.tui.widgets.inputs import Confirm, Form, existing_path
@@ -45,16 +44,9 @@ def lines(widget):
 @pytest.mark.parametrize(
     ("sentence", "passage", "plain", "underlined"),
     [
-        (
-            "Ada moved to Aalen.",
-            "It rained.\nAda moved\n  to Aalen. So\x1b.",
-            "It rained.\nAda moved\n  to Aalen. So␛.",
-            ["Ada moved\n  to Aalen."],
-        ),
-        ("Ada moved.", "Ada\x0b\x1fmo\tved.", "Ada␋␟mo ved.", []),
+        ("Ada moved.", "It rained.\nAda\n  moved. So\x1b.", "It rained.\nAda\n  moved. So␛.", ["Ada\n  moved."]),
         ("Ada moved.", "Ada\x0b moved.\r\nWhy?", "Ada␋ moved. \nWhy?", ["Ada␋ moved."]),
-        ("Bruno moved.", "Ada moved.", "Ada moved.", []),
-        (None, "Ada moved.", "Ada moved.", []),
+        ("Bruno moved.", "Ada\x1fmo\tved.", "Ada␟mo ved.", []),
         (None, None, "The text is no longer available.", []),
     ],
 )
@@ -64,19 +56,8 @@ def test_sentence_is_underlined(sentence, passage, plain, underlined):
     assert [plain[span.start : span.end] for span in content.spans] == underlined
 
 
-@pytest.mark.parametrize(
-    ("text", "short"),
-    [("Ada\n moved.", "Ada moved."), ("Ada moved to Aalen.", "Ada moved …"), ("日" * 20, "日" * 10 + " …")],
-)
-def test_long_sentence_is_cut(text, short):
-    assert clipped(text, 12) == short
-
-
-@pytest.mark.parametrize(
-    ("share", "drawn"), [(0, ""), (1e-6, "▏"), (1 / 32, "▏"), (1 / 8, "▌"), (0.5, "██"), (0.65625, "██▋"), (1, "████")]
-)
-def test_bar(share, drawn):
-    assert bar(share, 4) == drawn
+def test_bar():
+    assert [bar(share, 4) for share in (0, 1e-6, 1 / 8, 0.65625, 1)] == ["", "▏", "▌", "██▋", "████"]
 
 
 NUMBERS = st.floats(-1e7, 1e7, allow_nan=False).map(lambda value: round(value, 6))
@@ -85,15 +66,10 @@ NUMBERS = st.floats(-1e7, 1e7, allow_nan=False).map(lambda value: round(value, 6
 @pytest.mark.parametrize(
     ("low", "high", "most", "labels"),
     [
-        (0, 10, 3, ["0", "5", "10"]),
-        (0, 10, 6, ["0", "2", "4", "6", "8", "10"]),
         (0.2, 1.9, 4, ["0.5", "1.0", "1.5"]),
-        (-1, 1, 3, ["-1", "0", "1"]),
         (0, 9000, 5, ["0", "2,000", "4,000", "6,000", "8,000"]),
         (0, 40_000, 3, ["0", "20k", "40k"]),
-        (0, 9_000_000, 3, ["0", "5M"]),
         (0, 3e-5, 4, ["0", "1e-5", "2e-5", "3e-5"]),
-        (0, 2e30, 3, ["0", "1e30", "2e30"]),
     ],
 )
 def test_ticks_are_round(low, high, most, labels):
@@ -135,10 +111,8 @@ async def test_curves_axes_and_marks_and_any_numbers_in_any_box():
         assert any("⠀" < character <= "⣿" for character in "".join(drawn))
         assert Content.from_markup(chart.border_title).plain == "Loss  5"
         assert chart.border_subtitle == "a note"
-        for value, lowest, ends in ((0, None, ("1.0", "0")), (4, 0, ("4", "0"))):
-            chart.show([PlotCurve([1, 2], [value, value])], lowest=lowest)
-            labels = axis_labels(lines(chart))
-            assert (labels[0], labels[-1]) == ends
+        chart.show([PlotCurve([1, 2], [4, 4])], lowest=0)
+        assert axis_labels(lines(chart))[:: len(axis_labels(lines(chart))) - 1] == ["4", "0"]
         chart.show([PlotCurve([], []), PlotCurve([1.0, 2.0, 3.0], [np.nan, np.inf, -1e308])], "a note")
         assert [line.strip() for line in lines(chart) if line.strip()] == ["nothing yet"]
 
@@ -177,8 +151,7 @@ async def test_keys_and_clicks_move_the_cursor():
         await pilot.click(HeatMap, offset=(2 + 3 + 2 * 5, 3))
         await pilot.click(HeatMap, offset=(0, 0))
         assert shown.cursor == 37
-        # Layout and scrolling.
-        for height, row, width, columns in ((24, 0, 80, 64), (40, 0, 80, 32), (40, 12, 64, 12), (40, 90, 80, 64)):
+        for height, row, width, columns in ((24, 0, 80, 64), (40, 12, 64, 12)):
             await pilot.resize_terminal(width, height)
             shown.show(np.ones(512), row=row)
             await pilot.press("home", "end")
@@ -186,15 +159,6 @@ async def test_keys_and_clicks_move_the_cursor():
             assert (shown.columns, shown.virtual_size.height) == (columns, -(-512 // columns))
             drawn = "".join(lines(shown)).replace("[]", "□")
             assert (shown.cursor, "□" in drawn) == (511, True)  # the last cell is in view
-        await pilot.resize_terminal(44, 10)
-        shown.styles.max_height = 8
-        shown.show(np.arange(65_536))
-        await pilot.press("end")
-        await pilot.pause()
-        assert lines(shown)[-1].startswith("65504 ")
-        await pilot.press("home")
-        await pilot.pause()
-        assert lines(shown)[0].startswith("    0 ")
 
 
 numbers = st.lists(st.integers(0, 10**9), min_size=1) | st.lists(st.floats(0, 1e9, allow_subnormal=False), min_size=1)
@@ -229,13 +193,10 @@ async def test_confirm_and_form():
         assert [await field.suggester.get_suggestion(typed) for typed in ("[red]", "sa")] == [None, "safe"]
 
 
-def test_existing_path(home, monkeypatch):
-    monkeypatch.setenv("HOME", str(home))
-    (home / "a").mkdir()
-    assert [existing_path(typed) for typed in ("", "a", "./a/..", "~/a")] == [home, home / "a", home, home / "a"]
-    for typed in ("b", "~nobody-has-this-name/a", "a\0b"):
-        with pytest.raises(ValueError):
-            existing_path(typed)
+@pytest.mark.parametrize("typed", ["missing", "~nobody-has-this-name/a", "a\0b"])
+def test_a_path_that_cannot_be_opened(home, typed):
+    with pytest.raises(ValueError):
+        existing_path(typed)
 
 
 def table():
@@ -252,20 +213,11 @@ def rows(names):
         ("notes.txt", 9, "notes.txt"),
         ("/home/ada/notes.txt", 10, "/ho…es.txt"),
         ("abc", 1, "…"),
-        ("abc", 0, ""),
         ("日本語日本語", 7, "日…本語"),
     ],
 )
 def test_shorten(text, width, short):
     assert shorten(text, width) == short
-
-
-@given(st.text("ab日́", max_size=40), st.integers(0, 30))
-def test_shorten_keeps_both_ends(text, width):
-    short = shorten(text, width)
-    assert cell_len(short) <= width
-    if short != text and width > 1:
-        assert any(text.startswith(short[:cut]) and text.endswith(short[cut + 1 :]) for cut in range(len(short)))
 
 
 async def test_columns_and_empty_message():
