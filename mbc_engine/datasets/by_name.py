@@ -3,6 +3,7 @@
 Appending `[FROM:TO]` selects a range of documents.
 """
 
+import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -92,7 +93,7 @@ def _parse_squad(source: str) -> tuple[str, Path | None]:
     _, split, *folder = source.split(":", 2)
     if split not in SPLITS or folder == [""]:
         raise DataError(f"{source!r} is not squad:SPLIT[:FOLDER].", hint=f"The splits are {', '.join(SPLITS)}.")
-    return split, Path(folder[0]).expanduser() if folder else None
+    return split, Path(os.path.expanduser(folder[0])) if folder else None  # noqa: PTH111 - "~nobody" stays
 
 
 def _squad(source: str) -> list[QAExample]:

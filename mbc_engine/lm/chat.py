@@ -267,7 +267,7 @@ def server_key() -> str | None:
         return None
     try:
         return Path(file).expanduser().read_text().strip()
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, RuntimeError, UnicodeDecodeError) as error:  # also ~nobody
         raise ConfigError(
             f"{KEY_FILE_VARIABLE}: {file} cannot be read.", hint="Give a text file with the key."
         ) from error

@@ -13,7 +13,15 @@ from tests.datasets.conftest import ROW, as_lines
     "spec",
     [
         *("newswire:test:3", "none.csv", "rows.txt", ""),
-        *("squad:", "squad:dev", "squad:train:", "squad", "n" * 300, f"squad:train:{'n' * 300}"),
+        *(
+            "squad:",
+            "squad:dev",
+            "squad:train:",
+            "squad",
+            "n" * 300,
+            f"squad:train:{'n' * 300}",
+            "squad:train:~nobody-here/it",
+        ),
     ],
 )
 def test_a_wrong_spec_is_an_error(spec, tmp_path, monkeypatch):

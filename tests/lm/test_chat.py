@@ -107,9 +107,10 @@ def test_only_its_own_key_is_sent(server, monkeypatch, tmp_path):
         "Bearer secret",
     ]
     monkeypatch.delenv("MBC_LLM_KEY")
-    monkeypatch.setenv("MBC_LLM_KEY_FILE", str(tmp_path / "nothing"))
-    with pytest.raises(ConfigError, match="cannot be read"):
-        open_chat(f"{server.url}#tiny")
+    for missing in (str(tmp_path / "nothing"), "~nobody-here/key"):
+        monkeypatch.setenv("MBC_LLM_KEY_FILE", missing)
+        with pytest.raises(ConfigError, match="cannot be read"):
+            open_chat(f"{server.url}#tiny")
 
 
 @pytest.mark.parametrize(
