@@ -71,7 +71,7 @@ def ask_in_stages(began: float, bank: str, questions: list[str]) -> tuple[dict[s
     """Do what `mbc ask` does; returns the seconds of its stages and of each later answer, and the time it finished."""
     stages, rest = Stages(began), "rest of the model"
     import_module("mbc_cli.app")
-    from mbc_cli.engine import load_model, loading
+    from mbc_cli.loading import load_model, loading
     from mbc_engine.bank import MemoryBank
 
     stages.end("python and command line")

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from mbc_cli.program import COMMON_PANEL, Command, Group, Program, record_shared_option
+from mbc_cli.command_line import COMMON_PANEL, Command, Group, Program, record_shared_option
 from mbc_engine import __version__
 
 MEMORY, MODELS, SETTINGS = "Memory", "Models", "This machine"
@@ -59,7 +59,7 @@ def _options(
 
 
 def _function(described: str) -> Callable[[], None]:
-    """A stand-in for a function of `mbc_cli.commands`, which is imported when it is called (`program.py::_CommandMixin`).
+    """A stand-in for a function of `mbc_cli.commands`, which is imported when it is called (`command_line.py::_CommandMixin`).
 
     `described` is its module and name, and the first paragraph of its help, all that the help of `mbc` shows.
     """

@@ -9,8 +9,8 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from mbc_cli.command_line import COMMON_PANEL, is_from_command_line
 from mbc_cli.config import DEFAULT_MODEL, default_bank, evaluation_names, options_by_key, runs_folder
-from mbc_cli.program import COMMON_PANEL, is_from_command_line
 from mbc_cli.render.terminal import notes
 from mbc_cli.text import sanitise
 from mbc_engine.answer import AskOptions
@@ -23,7 +23,7 @@ Completions = list[tuple[str, str]]
 
 
 def complete_models(ctx: typer.Context, incomplete: str) -> Completions:
-    from mbc_cli.models import model_folders
+    from mbc_cli.local_models import model_folders
 
     labels = {"package": "the built-in model", "yours": "", "run": "a training run"}
     models = model_folders(_runs_folder(ctx))
@@ -210,7 +210,7 @@ def memory_command(*, answers: bool) -> Callable[[Callable[..., None]], Callable
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         def run(**given: Any) -> None:
-            from mbc_cli.engine import open_memory
+            from mbc_cli.loading import open_memory
             from mbc_cli.question_options import ask_options
 
             typed = {name: given.pop(name) for names in expanded.values() for name in names}

@@ -16,9 +16,9 @@ from unicodedata import normalize
 from rich.text import Text
 
 import mbc_engine
+from mbc_cli.command_line import interrupt_message, stop_on_interrupt, stopped
 from mbc_cli.config import activity_log
 from mbc_cli.options import BankOption, DeviceOption, JsonOption, ModelOption, WorkersOption, argument, option
-from mbc_cli.program import interrupt_message, stop_on_interrupt, stopped
 from mbc_cli.render import bank as render
 from mbc_cli.render.terminal import ProgressView, notes, out, print_facts, print_json, status_spinner
 from mbc_cli.text import display_path, format_size, pluralise, sanitise
@@ -414,7 +414,7 @@ def compact(
 
 
 def _recode(bank: "mbc_engine.MemoryBank", *, to_lm: bool) -> None:
-    from mbc_cli.engine import unpack_language_model
+    from mbc_cli.loading import unpack_language_model
 
     if not bank.header.keeps_text:
         raise ConfigError(f"{bank.name} keeps no text.", hint="Leave out --codec.")
@@ -447,7 +447,7 @@ def reencode(
       mbc bank reencode --model runs/mine --bank work.mbc --drop-missing
     """
     from mbc_cli.commands.ingest import IngestProgress
-    from mbc_cli.engine import load_model
+    from mbc_cli.loading import load_model
     from mbc_engine.bank.database import open_file
 
     open_file(bank, read_only=True).close()  # report a mistyped path now, not after loading the model

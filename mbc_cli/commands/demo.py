@@ -12,9 +12,9 @@ from typing import Annotated, Any, Final
 
 from rich.text import Text
 
-from mbc_cli.engine import load_model, require_model
+from mbc_cli.command_line import interrupt_message
+from mbc_cli.loading import load_model, require_model
 from mbc_cli.options import DeviceOption, JsonOption, ModelOption, option
-from mbc_cli.program import interrupt_message
 from mbc_cli.render.answer import answer_text, confidence_words, source_json
 from mbc_cli.render.terminal import notes, out, print_indented, print_json
 from mbc_cli.text import display_path, format_duration, format_size, pluralise, sanitise

@@ -11,10 +11,10 @@ from typing import Annotated, Any, Final
 import typer
 from rich.text import Text
 
+from mbc_cli.command_line import config_error
 from mbc_cli.config import config_path
-from mbc_cli.engine import hub_is_reachable, loading
+from mbc_cli.loading import hub_is_reachable, loading
 from mbc_cli.options import BankOption, JsonOption, ModelOption, RunsOption, option
-from mbc_cli.program import config_error
 from mbc_cli.render.terminal import out, print_json
 from mbc_cli.text import display_path, format_size, sanitise
 from mbc_engine import __version__

@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, get_args
 import typer
 from rich.text import Text
 
+from mbc_cli.command_line import interrupt_message, is_from_command_line, stop_on_interrupt, stopped
 from mbc_cli.commands.train import TrainProgress
 from mbc_cli.config import evaluation_names, evaluations_folder, resolve_name, short_name, states_cache
-from mbc_cli.engine import loading, prepare_torch, read_data, require_device
+from mbc_cli.loading import loading, prepare_torch, read_data, require_device
 from mbc_cli.options import (
     DeviceOption,
     JsonOption,
@@ -32,7 +33,6 @@ from mbc_cli.options import (
     completer,
     option,
 )
-from mbc_cli.program import interrupt_message, is_from_command_line, stop_on_interrupt, stopped
 from mbc_cli.render.terminal import notes, out, print_json, print_table
 from mbc_cli.text import format_duration, pluralise, sanitise
 from mbc_engine import events

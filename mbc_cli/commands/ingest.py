@@ -15,9 +15,9 @@ import typer
 from rich.text import Text
 
 import mbc_engine
-from mbc_cli.engine import loading, open_memory, unpack_language_model
+from mbc_cli.command_line import interrupt_message, is_from_command_line, stop_on_interrupt, stopped
+from mbc_cli.loading import loading, open_memory, unpack_language_model
 from mbc_cli.options import BankOption, DeviceOption, JsonOption, ModelOption, WorkersOption, argument, option
-from mbc_cli.program import interrupt_message, is_from_command_line, stop_on_interrupt, stopped
 from mbc_cli.render.bank import content_summary, holdings, size_facts
 from mbc_cli.render.terminal import ProgressView, is_on, notes, out, print_facts, print_json, print_json_lines
 from mbc_cli.text import display_path, format_duration, format_size, pluralise, sanitise

@@ -7,11 +7,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
-from mbc_cli import models as local_models
-from mbc_cli.engine import loading
-from mbc_cli.models import LocalModel, components, shape_of
+from mbc_cli import local_models
+from mbc_cli.command_line import interrupt_message
+from mbc_cli.loading import loading
+from mbc_cli.local_models import LocalModel, components, shape_of
 from mbc_cli.options import JsonOption, RunsOption, argument, complete_models, complete_models_and_presets, option
-from mbc_cli.program import interrupt_message
 from mbc_cli.render.bank import code_layout, codebooks
 from mbc_cli.render.terminal import is_on, notes, out, print_facts, print_json, print_json_lines, print_table
 from mbc_cli.text import display_path, format_size, pluralise, sanitise

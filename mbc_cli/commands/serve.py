@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 from rich.text import Text
 
 import mbc_engine
-from mbc_cli.engine import open_memory, require_model
+from mbc_cli.command_line import interrupt_message
+from mbc_cli.loading import open_memory, require_model
 from mbc_cli.options import BanksOption, DeviceOption, LanguageModelOption, ModelOption, WeightsOption, option
-from mbc_cli.program import interrupt_message
 from mbc_cli.render.terminal import errors, is_on, notes, status_spinner
 from mbc_cli.text import sanitise
 from mbc_engine.errors import ConfigError
@@ -72,8 +72,8 @@ def serve(
       mbc serve --upstream http://localhost:11434/v1 --remember
     """
     require_extra("serve", "fastapi", "httpx", "uvicorn", asked_by="`mbc serve`")
-    from mbc_cli.http.app import Served, application
     from mbc_cli.http.documents import ClientDocuments, DocumentFolder
+    from mbc_cli.http.routes import Served, application
     from mbc_cli.http.server import Server, base_url, listen, read_token, with_access_control
     from mbc_cli.service import Service
 

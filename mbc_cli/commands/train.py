@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
+from mbc_cli.command_line import interrupt_message, is_from_command_line, stop_on_interrupt, stopped
 from mbc_cli.commands.models import show_presets
 from mbc_cli.config import resolve_name, states_cache
-from mbc_cli.engine import load_model, loading, prepare_torch, read_data, require_device, require_model
-from mbc_cli.models import RunCommand, command_of, config_of, existing_run, name_of, new_run, read_run, run_facts
+from mbc_cli.loading import load_model, loading, prepare_torch, read_data, require_device, require_model
+from mbc_cli.local_models import RunCommand, command_of, config_of, existing_run, name_of, new_run, read_run, run_facts
 from mbc_cli.options import (
     DeviceOption,
     JsonOption,
@@ -30,7 +31,6 @@ from mbc_cli.options import (
     complete_runs,
     option,
 )
-from mbc_cli.program import interrupt_message, is_from_command_line, stop_on_interrupt, stopped
 from mbc_cli.render.terminal import ProgressView, notes, out, print_facts, print_json, print_json_lines, print_table
 from mbc_cli.text import display_path, format_duration, pluralise, sanitise
 from mbc_engine import events

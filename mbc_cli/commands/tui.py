@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from mbc_cli.command_line import origin_of
 from mbc_cli.config import resolve_name
 from mbc_cli.options import (
     BankOption,
@@ -20,7 +21,6 @@ from mbc_cli.options import (
     complete_runs,
     option,
 )
-from mbc_cli.program import origin_of
 from mbc_cli.render.terminal import notes, out
 from mbc_engine.errors import ConfigError
 from mbc_engine.machine import require_extra

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mbc_cli.config import activity_log, dashboard_settings
-from mbc_cli.engine import open_memory
+from mbc_cli.loading import open_memory
 from mbc_cli.service import Service, ServiceClosed
 from mbc_cli.text import sanitise
 from mbc_cli.tui.state import BankSnapshot, DashboardOptions, RunSummary

@@ -12,8 +12,8 @@ import pytest
 import typer
 
 from mbc_cli.app import app, main
+from mbc_cli.command_line import interrupt_message, stop_on_interrupt
 from mbc_cli.config import walk_commands
-from mbc_cli.program import interrupt_message, stop_on_interrupt
 from mbc_engine.errors import BankError, ConfigError, DataError, MBCError, ModelError, ModelMismatch
 from tests.needs import PATIENCE
 

@@ -7,7 +7,7 @@ from urllib.error import HTTPError, URLError
 
 import pytest
 
-from mbc_cli import engine
+from mbc_cli import loading
 from mbc_cli.commands import doctor as doctor_command
 from mbc_engine.lm import packaged
 from mbc_engine.lm.packaged import LANGUAGE_MODEL
@@ -86,4 +86,4 @@ def test_any_response_counts_as_reachable(monkeypatch):
 
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
     monkeypatch.setattr("urllib.request.urlopen", urlopen)
-    assert [engine.hub_is_reachable() for _ in range(2)] == [True, False]
+    assert [loading.hub_is_reachable() for _ in range(2)] == [True, False]

@@ -3,7 +3,7 @@ import signal
 
 import pytest
 
-from mbc_cli.models import new_run
+from mbc_cli.local_models import new_run
 from mbc_engine.events import TrainStep
 from mbc_engine.training import trainer
 from tests.conftest import qa_examples, write_questions

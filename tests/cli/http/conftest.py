@@ -12,8 +12,8 @@ from typing import Any
 import httpx
 import pytest
 
-from mbc_cli.http.app import Served, application
 from mbc_cli.http.documents import ClientDocuments, DocumentFolder
+from mbc_cli.http.routes import Served, application
 from mbc_cli.http.server import with_access_control
 from mbc_cli.service import Service
 from mbc_engine.bank import MemoryBank

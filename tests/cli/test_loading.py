@@ -7,8 +7,7 @@ import weakref
 import pytest
 import torch
 
-from mbc_cli import engine
-from mbc_cli.engine import loading, prepare_torch
+from mbc_cli.loading import _freeze, loading, open_memory, prepare_torch
 from mbc_engine.errors import ConfigError, ModelError
 from mbc_engine.memory import Memory
 from tests.cli.stub_memory import StubMemory
@@ -16,8 +15,8 @@ from tests.cli.stub_memory import StubMemory
 
 def test_an_unloaded_model_is_freed(model, bank):
     gc.unfreeze()
-    engine._freeze.cache_clear()
-    with engine.open_memory([bank], str(model), "cpu") as memory:
+    _freeze.cache_clear()
+    with open_memory([bank], str(model), "cpu") as memory:
         held = weakref.ref(memory.model)
         assert gc.get_freeze_count()
         memory.unload()
@@ -25,7 +24,7 @@ def test_an_unloaded_model_is_freed(model, bank):
 
 
 def test_models_stay_collectable_in_a_frozen_process():
-    engine._freeze.cache_clear()
+    _freeze.cache_clear()
     gc.freeze()  # as the dashboard does, which may open one model after the other
     before = gc.get_freeze_count()
     with loading("a model"):
