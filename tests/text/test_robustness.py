@@ -10,8 +10,6 @@ from hypothesis import strategies as st
 from mbc_engine.text import Document, Skipped, read_file
 from mbc_engine.text.formats import SUFFIXES
 
-pytestmark = pytest.mark.usefixtures("no_cover")  # which slows them down, and other tests cover the same lines
-
 
 def require_sound(path):
     """What comes of a file can be stored and printed."""
