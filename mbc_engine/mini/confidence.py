@@ -22,7 +22,7 @@ from mbc_engine.mini.span_reader import Span
 from mbc_engine.mini.words import EXCLUSIVE, POSSESSIVE, RELATIVES
 from mbc_engine.sources import content_stems, sentence_around
 from mbc_engine.text import split_sentences
-from mbc_engine.text.language import AUXILIARIES
+from mbc_engine.text.language import AUXILIARIES, ENGLISH
 
 # The weight of a passage's log share relative to its spans' margins; chosen on held-out questions.
 PRIOR_WEIGHT: Final = 0.35
@@ -158,7 +158,7 @@ _ATTRIBUTE: Final = re.compile(
 _ENTRY: Final = re.compile(r"^[ \t*\u2022-]*(?P<label>[^:\n]{2,40}): \S.*$", re.MULTILINE)
 # Somebody, and what they do.
 _DOES: Final = re.compile(
-    r"(?P<who>\b(?!(?:She|He|It|They|We|You|I|This|That|There)\b)[A-Z][\w-]*(?: [A-Z][\w-]*)*) (?:(?:will|has|had|have|was|is|are|were|be|been|also|then|first|never|not) )*"
+    r"(?P<who>\b[A-Z][\w-]*(?: [A-Z][\w-]*)*) (?:(?:will|has|had|have|was|is|are|were|be|been|also|then|first|never|not) )*"
     r"(?P<does>[a-z]\w{2,})"
 )
 _DONE_TO: Final = re.compile(
@@ -244,7 +244,9 @@ def _misplaced(
         if stems_of(match["who"]) & elsewhere
         for stem in content_stems(match["does"])
     }
-    if any(does & stems_of(match["does"]) for match in _DOES.finditer(sentence)):
+    if any(
+        does & stems_of(match["does"]) and match["who"].lower() not in ENGLISH for match in _DOES.finditer(sentence)
+    ):
         return elsewhere  # when Bo retires, of a sentence that says when Ann does
     phrases = (stems_of(name) & asked for name in _NAMES.findall(passage if question.islower() else question))
     shortened = {stem for name in phrases if name & stems_of(sentence) for stem in name}

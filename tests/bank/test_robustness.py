@@ -22,8 +22,6 @@ from mbc_engine.bank.words import WORDS, WordIndex, read_words, write_words
 from mbc_engine.errors import MBCError
 from mbc_engine.text import Chunk
 
-pytestmark = pytest.mark.usefixtures("no_cover")  # which slows them down, and other tests cover the same lines
-
 
 @pytest.fixture(scope="module", autouse=True)
 def small_blocks():

@@ -6,8 +6,7 @@ import fuzz
 import pytest
 from fuzz_targets import CANARY, READ, REFUSED, targets
 
-# Readers have tests of their own, and are slow while their lines are counted.
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_cover")]
+pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize("name", [target.name for target in targets(Path("canary"))])

@@ -27,11 +27,6 @@ COMMANDS = typer.main.get_command(app)
 
 
 @pytest.fixture(autouse=True)
-def only_its_own_tests_cover_the_engine(no_cover):
-    """Only the engine's own tests count towards its coverage; measuring it also slows tests down."""
-
-
-@pytest.fixture(autouse=True)
 def home(tmp_path, tmp_path_factory, monkeypatch):
     """The working folder and the user's folders are in `tmp_path`; nothing comes from the real environment."""
     own = (f"MBC_{name}" for name in ("BANK", "DEVICE", "MODEL", "RUNS", "DATA", "CONFIG", "TOKEN"))

@@ -19,7 +19,7 @@ from mbc_engine import ingest, load_model, open_bank
 from mbc_engine.errors import MBCError, ModelMismatch
 from mbc_engine.events import DocumentsIngested
 from mbc_engine.ingestion.ray import Actors, EncodingActor, connected, room_for
-from mbc_engine.paper.checkpoint import save_model
+from mbc_engine.mini.model import save
 from mbc_engine.text.chunks import Chunker
 from tests.ingestion.conftest import last_of, lines, skipped
 
@@ -47,9 +47,9 @@ def test_other_users_cannot_reach_the_cluster_s_files():
 
 @pytest.fixture(scope="module")
 def model(tiny, tmp_path_factory):
-    """A tiny model that other processes can load."""
+    """A tiny model that other processes can load, without torch, in a second."""
     folder = tmp_path_factory.mktemp("models") / "tiny"
-    save_model(tiny.model(), tiny.config(), folder)
+    save(tiny.retriever_reader(), folder)
     return load_model(str(folder))
 
 
@@ -134,7 +134,7 @@ def many_stories(folder, number):
 @pytest.mark.skipif(sys.platform == "win32", reason="kills as Unix does")
 def test_stop_and_killed_actors(model, tmp_path, rounds):
     folder, stop = tmp_path / "news", threading.Event()
-    many_stories(folder, 400)
+    many_stories(folder, 300)
     with open_bank(model, tmp_path / "serial.mbc") as serial, open_bank(model, tmp_path / "b.mbc") as bank:
         list(ingest(model, serial, [folder]))
         wanted = lines(serial)
@@ -144,14 +144,14 @@ def test_stop_and_killed_actors(model, tmp_path, rounds):
             if isinstance(event, DocumentsIngested) and event.documents:
                 stop.set()
         assert not last_of(events).is_complete
-        assert 0 < last_of(events).documents == bank.totals().documents < 400
+        assert 0 < last_of(events).documents == bank.totals().documents < 300
         for _ in range(rounds(full=5, reduced=1)):
             killed: list[psutil.Process] = []
             for event in ingest(model, bank, [folder], actors=TWO):
                 if isinstance(event, DocumentsIngested) and event.documents and not killed:
                     killed = processes("EncodingActor")[:1]
                     killed[0].send_signal(signal.SIGKILL)
-                    assert bank.totals().documents < 400
+                    assert bank.totals().documents < 300
             assert killed
             assert not killed[0].is_running()
             assert lines(bank) == wanted
@@ -172,16 +172,16 @@ class KillingChunker(Chunker):
 def test_files_that_crash_actors_are_named(model, tmp_path, monkeypatch):
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
     folder = tmp_path / "news"
-    many_stories(folder, 320)
-    (folder / "0300.txt").write_text("A deadly story.")
+    many_stories(folder, 160)
+    (folder / "0150.txt").write_text("A deadly story.")
     own = model.chunker
-    monkeypatch.setitem(model.documents.__dict__, "chunker", KillingChunker(own.tokenizer, own.capacity))
+    monkeypatch.setitem(model.__dict__, "chunker", KillingChunker(own.tokenizer, own.capacity))
     with open_bank(model, tmp_path / "b.mbc") as bank:
-        with pytest.raises(MBCError, match=r"0280\.txt to .*0319\.txt, died 4 times") as raised:
+        with pytest.raises(MBCError, match=r"0140\.txt to .*0159\.txt, died 4 times") as raised:
             list(ingest(model, bank, [folder], actors=TWO))
         assert "--engine local" in raised.value.hint
         assert bank.totals().documents >= 128
-        assert all(Path(origin.source).name < "0300.txt" for origin in bank.origins())
+        assert all(Path(origin.source).name < "0150.txt" for origin in bank.origins())
 
 
 def test_other_model_on_actors_is_refused(model, tiny, folder, tmp_path):
@@ -189,7 +189,7 @@ def test_other_model_on_actors_is_refused(model, tiny, folder, tmp_path):
     shutil.copytree(model.folder, copy)
     local = load_model(str(copy))
     shutil.rmtree(copy)
-    save_model(tiny.model("gpt2", "t5"), tiny.config("gpt2", "t5"), copy)
+    save(tiny.retriever_reader(window=16), copy)
     with open_bank(local, tmp_path / "b.mbc") as bank:
         with pytest.raises(ModelMismatch, match="differs between this machine"):
             list(ingest(local, bank, [folder], actors=ONE))

@@ -187,12 +187,10 @@ def test_official_model_bytes():
 @pytest.mark.parametrize("sums", [INT8, "float32"])
 def test_official_model_under_every_setting(sums):
     place = find_language_model()
-    several = [PARAGRAPH, *(f"{number}. {SENTENCES[number % len(SENTENCES)]}" for number in range(9))]
+    several = [PARAGRAPH, *(f"{number}. {SENTENCES[number]}" for number in range(4))]
     payloads = open_text_model().encode(several)
     model = opened(place, sums=sums)
     for threads, mkldnn, batch in ((1, True, 1), (8, False, 3)):
         with setting(threads, mkldnn):
-            assert model.encode(several[:5]) == payloads[:5]
-            assert fresh(model).decode(payloads[:batch]) == several[:batch]
-    with setting(8, mkldnn=False):
-        assert fresh(model).decode(payloads[1:]) == several[1:]
+            assert model.encode(several[:3]) == payloads[:3]
+            assert fresh(model).decode(payloads[-batch:]) == several[-batch:]

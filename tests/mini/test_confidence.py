@@ -114,7 +114,11 @@ OTHERS = (
         ("how tall is teh radio towr of haug", "212 metres", set()),
         ("On which days is the mill open?", "Mondays", {"opposite"}),
         ("How old was Dagny Holm?", "1951", {"opposite"}),
+        ("How old is the mill of Lund?", "30 metres", set()),
         ("When was Holm F31 born?", "1951", {"overlooked"}),
+        ("when was holm f31 born", "1951", {"overlooked"}),
+        ("who was born at 7", "Dagny Holm", {"overlooked"}),
+        ("Ingrid Holm was born where?", "Bergen", {"overlooked"}),
         ("What is the birthplace and nationality of Dagny Holm?", "Bergen", set()),
     ],
 )
@@ -140,6 +144,7 @@ def test_signs_of_a_near_miss(question, answer, suspected):
         ("what is hugo's deposit", [1.0, 0.0], True),
         ("what is the deposit of gavin", [1.0, 0.0], True),  # a name elsewhere
         ("what is the boat deposit", [0.5, 0.5], False),
+        ("What is the boat deposit of Ada Holm?", [0.01, 0.9], False),
         ("what is the boat deposit", [0.01, 0.9], True),  # the search found what says "boat"
         ("what is the deposit for the boat", [0.5, 0.5], True),
         ("what is the deposit for the flat", [0.5, 0.5], False),
@@ -191,14 +196,21 @@ def test_a_row_is_about_what_its_first_cell_names(question, is_suspected, are_to
             "Vik",
             False,
         ),
+        ("Where is Frank Holm buried?", "Ida Holm was a nurse. Buried in Vik.\n\nFrank Lund sailed.", "Vik", False),
         ("Where is Frank Lund buried?", "Ida Holm met Frank Lund. He is buried in Vik.", "Vik", False),
         ("When is the trip of class 8b?", "Trip of class 7b: 4 May. At 8, lunch.", "4 May", True),
         ("When is the trip of class 7b?", "Trip of class 7b: 4 May. At 8, lunch.", "4 May", False),
         ("How deep is W3?", "W3 broke.\n\nWafer: W1; Deep: 61", "61", True),
-        ("What is the price of the beech board?", "Name: Pine board; Price: 7", "7", True),
-        ("What is the price of the pine board?", "Name: Pine board; Price: 7", "7", False),
+        ("How deep is 8b?", "8b broke.\n\nWafer: 7b; Deep: 61", "61", True),
+        ("When was Leif Holm hired?", "Dagny Holm came in 1951. Leif rows.", "1951", True),
+        ("When does Bo Lund retire?", "Bo Lund is a skipper. She will retire to Oslo in 2027.", "2027", False),
+        ("How much is the beech board?", "Name: Pine board; Price: 7", "7", True),
+        ("How much is the pine board?", "Name: Pine board; Price: 7", "7", False),
         ("When does Bo Lund retire?", "Boat: Bo Lund, yard.\n\nAda Holm will retire in 2027.", "2027", True),
         ("When does Ada Holm retire?", "Boat: Bo Lund, yard.\n\nAda Holm will retire in 2027.", "2027", False),
+        ("When did Ann Lee win?", "It rained. Ann Lee may win. Lee won with Ida Moss in 2019.", "2019", False),
+        ("When did Ann Lee win?", "Ann Lee may win. Ann Lee did win. Ida Moss won in 2019.", "2019", False),
+        ("When did Ann Lee win?", "It rained. Ann Lee sings. Ida Moss won in 2019.", "2019", False),
         ("Who is head of the music room?", "Head of the house: Bo\nMusic room: Ann\nYard: Cy", "Bo", True),
         ("Who is head of the house?", "Head of the house: Bo\nMusic room: Ann\nYard: Cy", "Bo", False),
         ("Who fetches Ann?", "Ann: I need a lift\nBo: Cy fetches you\nAnn: good", "Cy", False),
@@ -216,13 +228,17 @@ def test_another_than_the_sentence_is_about(question, text, answer, is_suspected
     assert any(values[sign] for sign in ("overlooked", "misplaced")) == is_suspected
 
 
-def test_a_near_miss_shares_the_other_words():
+@pytest.mark.parametrize(
+    ("question", "sign"),
+    [
+        ("Where was Ingrid born?", 3.0),
+        ("How long was Ingrid born?", 3.0),
+        ("Which town did Ingrid come from as a child of rich people?", 0.0),
+    ],
+)
+def test_a_near_miss_shares_the_other_words(question, sign):
     found = Span("Bergen", 0, 23, 29, 3.0, 0.0, (("Bergen", 0.0),))
-    near, far = (
-        features(question, [HOLMS], "", [found], [1.0], 0)["overlooked"]
-        for question in ("Where was Ingrid born?", "Which town did Ingrid come from as a child of rich people?")
-    )
-    assert (near, far) == (3.0, 0.0)
+    assert features(question, [HOLMS], "", [found], [1.0], 0)["overlooked"] == sign
 
 
 @pytest.mark.parametrize(("likely", "label"), [(1.0, "high"), (0.8, "high"), (0.79, "medium"), (0.44, "low")])

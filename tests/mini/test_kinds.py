@@ -91,6 +91,13 @@ MILL = "# The mill\n\nStarting the mill:\n\n1. Open the gate.\n2. Lift the sluic
         ("Which books were published by Harrow & Kent?", "", "book: Ode; publisher: Harrow & Kent\nbook: Ash; publisher: Moss\nbook: Elm; publisher: Harrow & Kent",
          ("Ode and Elm", 2)),
         ("What rivers are in Cuba?", "", "river: Osk; land: Peru\nriver: Vell; land: Chile", None),
+        ("Which rivers are not in Peru?", "", "river: Osk; land: Peru\nriver: Vell; land: Chile\nriver: Ruun; land: Peru", None),
+        ("Which tasks are done?", "dig", "Tasks\n- [x] prune\n- [ ] dig\n- [ ] sow", ("prune", 1)),
+        ("What is step 9 of starting the mill?", "", MILL, None),
+        ("What is step 2 of it?", "", "It is old.", None),
+        ("Which boats came?", "the Vik", "There came the Vik, the Moss and the Sky.", ("the Vik, the Moss and the Sky", 3)),
+        ("Which things are there?", "barley", "There is barley, oats that somebody left here a long time ago in May and salt.", None),
+        ("Why was it closed?", "rust", "It closed because of noise, and rust was found.", None),
     ],
 )  # fmt: skip
 def test_lists_steps_and_causes(question: str, span: str, text: str, expected: tuple[str, int] | None) -> None:
@@ -110,6 +117,8 @@ def test_lists_steps_and_causes(question: str, span: str, text: str, expected: t
         ("May the tenant sublet the flat?", "The tenant may sublet the flat only in May.",
          "The tenant may sublet the flat only in May."),
         ("Was Leif Holm born in Oslo?", "Leif Holm's sister was born in Oslo.", "Leif Holm's sister was born in Oslo."),
+        ("Was Leif Holm born in Oslo?", "The sister of Leif Holm was born in Oslo.", "The sister of Leif Holm was born in Oslo."),
+        ("Are dogs not allowed in the flat?", "Dogs are not allowed in the flat.", "Dogs are not allowed in the flat."),
         ("are dogs allowed in the hall", "5. Dogs. None may be kept in the hall.", "5. Dogs. None may be kept in the hall."),
         ("Does the mill run on sundays?", "They run it on wind. Why a mill? Because they run one on hills. Does the mill grind on Sundays? No. It rests.",
          "Does the mill grind on Sundays? No. It rests."),
@@ -142,6 +151,7 @@ def test_lists_steps_and_causes(question: str, span: str, text: str, expected: t
         ("Which is slower, the Comet or the Arrow?", "Name: Comet; Speed (km/h): 90\nName: Arrow; Speed (km/h): 120", "the Comet"),
         ("Which is taller, the mill or the inn?", "The mill, built in 1820, is 30 metres tall. The inn, opened in 1850, is 12 metres tall.",
          "the mill"),
+        ("How does oak differ from pine?", "Oak is very hard. Pine is rather soft.", "Oak is very hard. Pine is rather soft."),
         ("difference between oak and pine", "Oak is very hard. Pine is rather soft.", "Oak is very hard. Pine is rather soft."),
         ("Which hill is higher, Wren or Kite?", "Kite is 1,840 metres high and Wren is 320 metres high.", "Kite"),
         ("Which is cheaper, the lamp or the rope?", "The lamp costs 9 euros. The rope is cheap.",
@@ -159,6 +169,9 @@ def test_lists_steps_and_causes(question: str, span: str, text: str, expected: t
         ("Are dogs allowed on Mondays?", "Mondays: dogs", "Mondays: dogs"),
         ("What happens if a child is ill?", "A child that is ill stays at home.", None),
         ("What happened in Atlantis?", "The mill burned down on Sunday.", None),
+        ("What happened at the mill in Vik?", "The mill burned down on Sunday.", None),
+        ("what happened at the old wind mill", "The mill burned down on Sunday.", None),
+        ("What happened at the mill in May 2024?", "2024-05-02: the mill burned down for good.", "2024-05-02: the mill burned down for good."),
     ],
 )  # fmt: skip
 def test_sentences(question: str, text: str, expected: str | None) -> None:
