@@ -8,7 +8,7 @@ from typing import Final
 
 from mbc_engine.text.decoding import LINE_CHARACTERS, ByteStream, lines, storable
 from mbc_engine.text.document import Content, UnreadableFile
-from mbc_engine.text.formats.rows import LONGEST_NAME, Cell, Row
+from mbc_engine.text.formats.rows import LONGEST_NAME, Cell, Row, as_seen
 from mbc_engine.text.tables import (
     LONGEST_FORM,
     TEXT_FIELDS,
@@ -29,6 +29,7 @@ _HEAD_LINES: Final = 200
 _HEAD_CHARACTERS: Final = 1 << 20
 _MOST_ABOVE: Final = 30
 _MOST_LEFT: Final = 2
+_LONGEST_ABOVE: Final = 100
 _FEWEST_NAMES: Final = 3
 # Rows that show what a table is.
 _FEW: Final = 100
@@ -67,7 +68,8 @@ def read_csv(stream: ByteStream, *, by_row: bool = False) -> Iterator[Content | 
     title = "\n".join(table_lines((_trimmed(cells) for cells in islice(records, above)), 0))
     if title:
         yield Content(storable(title), title.encode(), part="header")
-    yield from _table(records, shown[above:], "; ".join(title.splitlines()), by_row=by_row)
+    named = "; ".join(line for line in title.splitlines() if len(line) <= _LONGEST_ABOVE)  # else it explains the file
+    yield from _table(records, shown[above:], named, by_row=by_row)
 
 
 def _table(
@@ -95,7 +97,7 @@ def _rows(names: list[str], records: Iterator[list[str]], context: str) -> Itera
         if any(cells) and cells != names:  # in files that were put together, the names come again
             all_names = names + [""] * (len(cells) - len(names))
             texts = cells + [""] * (len(all_names) - len(cells))
-            row = [Cell(name, storable(text)) for name, text in zip(all_names, texts, strict=True)]
+            row = [Cell(name, as_seen(storable(text))) for name, text in zip(all_names, texts, strict=True)]
             yield Row(number, row, context=context[:LONGEST_NAME], is_table=True)
 
 
@@ -192,7 +194,9 @@ def _records(source: Iterable[str], separator: str, width: int) -> Iterator[list
                 cells = [_unquoted(cell) for cell in line.split(separator)]
         else:
             cells = line.split(separator)
-        yield [cell.strip() for cell in cells]
+        stripped = [cell.strip() for cell in cells]
+        # As a spreadsheet must not take for a number.
+        yield [cell[2:-1] if cell[:2] == '="' and cell[-1] == '"' else cell for cell in stripped]
 
 
 class _Ahead:
