@@ -137,6 +137,16 @@ def test_lines_above_the_header(read):
     ]
 
 
+def test_more_lines_above_than_rows(read):
+    above = (
+        "Turnover;Made: 02.04.2024\n\nIBAN;DE12 5001\nName;Current\nBank;INK\nPeriod;March\nBalance;1.512,90;EUR\n\n"
+    )
+    table = "Day;Value;Payee;Kind;Amount\n29.03.2024;29.03.2024;Radio;Debit;-55,08\n15.03.2024;15.03.2024;Shop;Card;-17,34\n"
+    header, *below = read("a.csv", above + table)
+    assert header.text.endswith("Period: March\nBalance; 1.512,90; EUR")
+    assert rows(below)[1] == ("row 2", "Day: 15.03.2024; Value: 15.03.2024; Payee: Shop; Kind: Card; Amount: -17,34")
+
+
 def test_long_lines_above_the_header_are_of_the_file_alone(read):
     above, row = read("a.csv", f"Friends\n{'Some have no address. ' * 9}\nName,Town\nAda,Oslo\nBo,Rome\n")[:2]
     assert (above.part, [section.context for section in row.sections]) == ("header", ["Friends"])

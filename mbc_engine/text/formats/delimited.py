@@ -128,7 +128,9 @@ def _separator(head: Sequence[str]) -> str:
 def _num_above(records: Sequence[Sequence[str]], width: int) -> int:
     """How many records stand above the table: short ones, or one cell, or two at the left, of wider rows."""
     counts = Counter(sum(map(bool, cells)) for cells in records if any(cells))
-    filled = max(counts, key=lambda texts: (counts[texts], -texts), default=0)  # of most rows; if in doubt, fewer
+    filled = max(
+        counts, key=lambda texts: ((counts[texts] - 1) * texts, -texts), default=0
+    )  # of most; if in doubt, fewer
     if short := num_short_above(records, width, filled):
         return short
     for number, cells in enumerate(records[:_MOST_ABOVE]):
@@ -162,8 +164,9 @@ def _trimmed(cells: Sequence[str]) -> Sequence[str]:
 
 
 def _most_common(numbers: Iterable[int]) -> int:
+    """The width of the rows that most cells are in: a short month may have fewer rows than there are lines above it."""
     counts = Counter(numbers)
-    return max(counts, key=lambda number: (counts[number], number), default=0)
+    return max(counts, key=lambda number: ((counts[number] - 1) * number, number), default=0)
 
 
 def is_header(first: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
