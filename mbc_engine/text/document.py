@@ -188,6 +188,10 @@ _MONTHS = [name[:3].lower() for name in MONTH_NAMES]
 _DATES = (
     # "Thu, 26 Feb 1987 15:01:01 +0000" as in mail, "26-FEB-1987 15:01:01.79" as in old databases, "26 February 1987".
     re.compile(r"(?:[A-Za-z]{3,9},?\s+)?(?P<day>\d{1,2})[\s-](?P<month>[A-Za-z]{3})[a-z]{0,6}[\s-](?P<year>\d{4})\b"),
+    # "Thu Feb 26 15:01:01 +0000 1987", as Unix writes it.
+    re.compile(
+        r"[A-Z][a-z]{2}\s+(?P<month>[A-Z][a-z]{2})\s+(?P<day>\d{1,2})\s[\d:]{8}(?:\s\S{3,5})?\s(?P<year>\d{4})\b"
+    ),
     # "January 4, 2020", also after the day of the week.
     re.compile(
         r"(?:[A-Za-z]{3,9},\s+)?(?P<month>[A-Za-z]{3})[a-z]{0,6}\.?\s+(?P<day>\d{1,2})(?:st|nd|rd|th)?,?\s+(?P<year>\d{4})\b"

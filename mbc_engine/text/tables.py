@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, pairwise, takewhile
+from itertools import chain, pairwise, takewhile, zip_longest
 from typing import Final, NamedTuple
 
 from mbc_engine.text.language import word_set
@@ -177,9 +177,13 @@ def _without_unit(first: Sequence[str], below: Sequence[Sequence[str]]) -> Seque
 
 
 def names_of_two_rows(table: Sequence[Sequence[str]]) -> list[str]:
-    """The names of the columns of a table whose first row names groups of columns, and the second these; else []."""
+    """The names of the columns of a table whose second row has their units, or the first the names of groups; else []."""
     if len(table) < 3 or len(table[1]) > len(table[0]) or any(map(is_value, table[1])):
         return []
+    columns = [[row[at] for row in table[2:] if at < len(row) and row[at]] for at in range(len(table[1]))]
+    units = [at for at, cell in enumerate(table[1]) if cell]
+    if 2 * len(units) >= len(table[0]) and all(_is_unit(table[1][at], table[0][at], columns[at]) for at in units):
+        return [f"{name} ({unit})" if unit else name for name, unit in zip_longest(table[0], table[1], fillvalue="")]
     groups = [cell.strip() for cell in table[0]]
     inner = [column for column in range(1, len(groups)) if groups[column] in ("", groups[column - 1])]
     for column in inner:
@@ -190,6 +194,23 @@ def names_of_two_rows(table: Sequence[Sequence[str]]) -> list[str]:
     if not inner or not all(names[column] for column in grouped) or not all(any(map(is_value, rest)) for rest in below):
         return []
     return [" ".join(distinct(pair)) for pair in zip(groups, names, strict=True)]
+
+
+_UNIT: Final = re.compile(r"[^\W\d_]{0,8}[%\u00b0\u00b5/.^*\u00b2\u00b3\d() -]{0,4}[^\W\d_]{0,4}[\u00b2\u00b3\d-]{0,2}")
+
+
+def _is_unit(cell: str, name: str, below: Sequence[str]) -> bool:
+    """Whether a cell may be the unit of the numbers below it."""
+    return bool(
+        name
+        and _UNIT.fullmatch(cell)
+        and len(below) > 1
+        and all(map(is_value, below))
+        and cell.lower() not in _NO_UNITS
+    )
+
+
+_NO_UNITS: Final = word_set("- n/a na nan nil none null unknown")
 
 
 def _row_line(names: Sequence[str], row: Sequence[str]) -> str:

@@ -20,6 +20,7 @@ from tests.text.conftest import sections
          "Day: 14 July\nHue: blue"),
         ("<input type=checkbox checked> a<br><input type=radio>b<input type=submit value=Go><textarea> x\ny</textarea>",
          "[x] a\n[ ] b: x\ny"),
+        ("<div><en-todo checked='true'/>a</div><div><en-todo checked='false'/>b</div>", "[x] a\n\n[ ] b"),
         ("a<img alt='A map'>b <a href='mailto:x@y.z?subject=s'>mail</a>", "a A map b mail (x@y.z)"),
         ("10<sup>6</sup> <s>7</s><sup>8</sup>", "10\u2076 ~~7~~\u2078"),
         ("in 1974.<sup>3</sup> <sup>4</sup>Note", "in 1974.\u00b3 \u2074Note"),
@@ -66,6 +67,13 @@ def test_title_and_headings(read_one):
     document = read_one("a.html", page)
     assert document.title == "Visit us"
     assert sections(document) == [("Visit", "Visit"), ("By boat", "Visit > By boat"), ("Fees", "Fees")]
+
+
+def test_folders_of_bookmarks(read_one):
+    inner = "<DT><H3>Rye</H3><DL><p><DT><A HREF='http://b'>b</A></DL><p><DT><A HREF='http://c'>c</A>"
+    page = f"<!DOCTYPE NETSCAPE-Bookmark-file-1><H1>All</H1><DL><p><DT><H3>Food</H3><DL><p>{inner}</DL><p><DT>d</DL>"
+    folders = [context for _, context in sections(read_one("a.html", page))]
+    assert folders == ["All", "All > Food", "All > Food > Rye", "All > Food", "All"]
 
 
 @pytest.mark.parametrize(

@@ -122,6 +122,35 @@ def test_chats_of_whatsapp(read_one, written, text, day):
     assert not document.places or document.places[-1].line == written.rstrip().count("\n") + 1
 
 
+def test_clippings_of_kindles(read):
+    """A document for each, in any language; a note joins the passage that it is about."""
+
+    def entry(about, text, book="Emma (Austen, Jane (ed.))"):
+        return f"{book}\r\n- {about}\r\n\r\n{text}\r\n==========\r\n"
+
+    bookmark = "Your Bookmark on page 2 | Location 40 | Added on Monday, July 31, 2017 11:35:31 PM"
+    passage = "Ihre Markierung auf Seite 3 | Position 51-54 | Hinzugefügt am Montag, 31. Juli 2017 um 23:11:20 Uhr"
+    note = passage.replace("Markierung", "Notiz").replace("51-54", "53")
+    chinese = "您在第 12 页（位置 #345-347）的标注 | 添加于 2016年6月16日星期四 下午1:47:27"  # noqa: RUF001
+    file = (
+        entry(bookmark, "")
+        + entry(passage, "She was happy.")
+        + entry(note, "Really?")
+        + entry(chinese, "Yes.", "Boats")
+    )
+    documents = read("My Clippings.txt", f"\ufeff{file}{entry(note, 'Of another book.', 'Boats')}torn")
+    assert [(document.part, document.title) for document in documents] == [
+        *(("row 1", "Emma"), ("row 2", "Emma"), ("row 3", "Boats"), ("row 4", "Boats"), ("row 5", "")),
+    ]
+    assert documents[0].date == "2017-07-31"
+    assert documents[1].text == (
+        f"Emma (Austen, Jane (ed.))\n- {passage}\n\nShe was happy.\n\nIhre Notiz auf Seite 3: Really?"
+    )
+    assert documents[4].text == "torn"
+    (before,) = read("a.txt", entry(note, "Really?") + entry(passage, "She was happy."))
+    assert before.text == documents[1].text
+
+
 def test_large_logs_like_chats_are_read_as_they_are(read, monkeypatch):
     monkeypatch.setattr("mbc_engine.text.formats.markup.MOST_BYTES", 500)
     log = "12/03/2024 18:22 - Disk: full\n" * 20
@@ -142,6 +171,7 @@ def test_large_logs_like_chats_are_read_as_they_are(read, monkeypatch):
         ("a.vtt",
          "WEBVTT\n\n00:01.000 --> 00:02.000\nAnn Bo: We need\n\n00:02.000 --> 00:03.000\nAnn Bo: soil.\n\n00:04.000 --> 00:05.000\nCy: Why?",
          "00:01 Ann Bo: We need soil.\n00:04 Cy: Why?"),
+        ("a.vtt", "WEBVTT\n\n00:01.000 --> 00:02.000\nso\n<c>what</c>\n00:02.000 --> 00:03.000\nwhat\n now", "00:01 so what now"),
     ],
 )  # fmt: skip
 def test_subtitles(read_one, name, text, lines):

@@ -44,6 +44,8 @@ def test_object_with_tables(read):
         ([{"title": "Eggs", "create_time": 1709287353.5, "current_node": "c", "mapping": {"a": {"parent": None, "message": None}, "b": {"parent": "a", "message": {"author": {"role": "user"}, "content": {"parts": ["How", " long?"]}}}, "c": {"parent": "b", "message": {"author": {"role": "assistant"}, "content": {"parts": ["9 minutes."]}}}, "d": {"parent": "b", "message": {"author": {"role": "assistant"}, "content": {"parts": ["An answer given up."]}}}}}], "title: Eggs; date: 2024-03-01\n\nuser: How long?\n\nassistant: 9 minutes.", "2024-03-01"),
         ({"messages": [{"sender_name": "Jo\u00c3\u00ab", "content": "Caf\u00c3\u00a9 \u00f0\u009f\u0098\u0080"}]}, "Joë: Café \U0001f600", ""),
         ({"messages": [{"creator": {"name": "Ada"}, "created_date": "Friday, March 1, 2024 at 8:00 AM UTC", "text": "Hi."}]}, "Ada, Friday, March 1, 2024 at 8:00 AM UTC: Hi.", "2024-03-01"),
+        ([{"user": "U1", "ts": "1709287353.0", "text": "Lunch &amp; <https://x.org|talk> in <#C1|ops>"}, {"user": "U1", "ts": "1709287353.1", "text": "<https://y.org>"}, {"bot_id": "B1", "ts": "1709287400.1", "text": "Built."}], "U1, 2024-03-01 10:02: Lunch & talk (https://x.org) in #ops\n\nU1, 2024-03-01 10:02: https://y.org\n\n2024-03-01 10:03: Built.", "2024-03-01"),
+        ({"messages": [{"sender_name": "Bo", "timestamp_ms": 1709387400000, "content": "Yes."}, {"sender_name": "Bo", "timestamp_ms": 1709387300000, "photos": [{"uri": "a"}]}, {"sender_name": "Bo", "timestamp_ms": 1709287399000}, {"sender_name": "Ada", "timestamp_ms": 1709287353000, "content": "Hi."}, {"sender_name": "Bo", "timestamp_ms": 1709287352000}]}, "Ada, 2024-03-01 10:02: Hi.\n\nBo, 2024-03-02 13:50: Yes.", "2024-03-02"),
         ({"conversations": [{"author": {"name": "Ada"}, "timestamp_ms": 1709287353000, "value": "Hi."}]}, "Ada, 2024-03-01 10:02: Hi.", "2024-03-01"),
     ],
 )  # fmt: skip
@@ -52,6 +54,74 @@ def test_chats(read_one, value, text, date):
     assert document.text == text
     assert not date or document.date == date
     assert all(document.text[section.start - 1] == "\n" for section in document.sections if section.start)
+
+
+def test_several_chats_are_named_and_dated(read):
+    chat = {
+        "type": "personal_chat",
+        "name": "Ada",
+        "messages": [{"from": "Ada", "date": "2024-03-01T10:22:33", "text": "Hi."}],
+    }
+    _, ada, bo = read("a.json", json.dumps({"about": "Chats", "list": [chat, {**chat, "name": "Bo"}]}))
+    assert [(document.title, document.date) for document in (ada, bo)] == [("Ada", "2024-03-01"), ("Bo", "2024-03-01")]
+
+
+def test_lists_of_tasks(read):
+    tasks = [{"text": "Rye", "textHtml": "<p>Rye</p>", "isChecked": True}, {"text": "Oats", "isChecked": False}]
+    (note,) = read(
+        "a.json", json.dumps({"title": "Buy", "body": "Soon", "bodyHtml": "<p>Soon</p>", "listContent": tasks})
+    )
+    assert note.text == "title: Buy; body: Soon\n- [x] Rye\n- [ ] Oats"
+    items = [{"id": "i1", "name": "Rye", "state": "complete"}, {"id": "i2", "name": "Oats", "state": "incomplete"}]
+    assert (
+        read("a.json", json.dumps([{"name": "Buy", "checkItems": items}]))[0].text
+        == "name: Buy\n\n- [x] Rye\n- [ ] Oats"
+    )
+    told = [{"title": "Rye", "done": True, "due": "May"}, {"title": "Oats", "done": False, "due": "June"}]
+    assert len(read("a.json", json.dumps({"tasks": told}))) == 2
+
+
+def test_outlines_and_bookmarks(read):
+    """Items below those that they belong to, without what only programs need."""
+    deep = {"string": "in\nMay", "uid": "b", "edit-time": 1709287353000, "price": 7}
+    page = {
+        "title": "Beds",
+        "children": [{"string": "Leeks", "uid": "a", "children": [deep]}, {"string": "Beans", ":user/id": "u"}],
+    }
+    assert read("a.json", json.dumps([page]))[0].text == "title: Beds\n\n- Leeks\n  - in May (price: 7)\n- Beans"
+    links = [
+        {"name": "Rye", "type": "url", "url": "https://x.org", "date_added": "132174"},
+        {"name": "Ale", "url": "https://y.org"},
+    ]
+    (marks,) = read("Bookmarks", json.dumps({"roots": {"bar": {"children": links, "name": "Bar"}}}))
+    assert marks.text == "roots.bar.name: Bar\n- Rye: https://x.org\n- Ale: https://y.org"
+
+
+def test_ids_of_other_objects_are_their_names(read):
+    board = {
+        "lists": [{"id": "5f0c00000001", "name": "Doing"}, {"id": "5f0c00000002", "name": "Done"}],
+        "cards": [{"id": "5f0c00000003", "name": "Tile", "idList": "5f0c00000002", "idMembers": ["5f0c00000009"]}] * 2,
+    }
+    assert texts(read("a.json", json.dumps(board)))[-1] == (
+        "cards, row 2", "id: 5f0c00000003; name: Tile; idList: Done; idMembers: 5f0c00000009"
+    )  # fmt: skip
+
+
+def test_script_of_an_archive(read_one):
+    tweet = {"tweet": {"id": "9", "created_at": "Sat Dec 03 10:05:16 +0000 2022", "full_text": "Salt &amp; wind"}}
+    document = read_one("tweets.js", f"window.YTD.tweets.part0 = {json.dumps([tweet])}")
+    assert (
+        document.text == "tweet.id: 9; tweet.created_at: Sat Dec 03 10:05:16 +0000 2022; tweet.full_text: Salt & wind"
+    )
+    assert document.date == "2022-12-03"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [{"endTime": "2024-03-01 08:00"}, {"creationDate": "2024-03-01T08:00:00Z", "birthDate": "1980-01-01"}, {"ts": 1709287353}, {"title": "a", "time": "2024-03-01T08:00:00Z"}, {"dateAdded": "2024-03-01", "date": ""}, {"created_on": "soon", "lastModified": "2024-03-01"}],
+)  # fmt: skip
+def test_dates_of_objects(read_one, said):
+    assert read_one("a.json", json.dumps([said])).date == "2024-03-01"
 
 
 def test_mails_are_no_chat(read):
@@ -164,6 +234,13 @@ def test_long_lists_of_numbers(read_one):
 def test_points_of_a_track_are_counted(read_one):
     track = "<trk><name>Day 1</name><trkseg><trkpt lat='1'/><trkpt lat='2'><ele>4</ele></trkpt></trkseg></trk>"
     assert read_one("a.gpx", f"<gpx>{track}</gpx>").text == "trk.name: Day 1; trk.trkseg.points: 2"
+    points = "<trkpt lat='52' lon='13'><time>2021-05-08T07:12:44Z</time></trkpt><trkpt lat='52.09' lon='13'><time>2021-05-08T08:42:44Z</time></trkpt>"
+    head = "<metadata><time>2021-05-08T07:12:44Z</time></metadata>"
+    document = read_one("a.gpx", f"<gpx>{head}<trk><trkseg>{points}</trkseg></trk></gpx>")
+    assert document.text.endswith("trkseg.duration: 1:30:00; trk.trkseg.distance: 10.0 km")
+    assert document.date == "2021-05-08"
+    lap = "<Lap><Track><Trackpoint><Time>a</Time></Trackpoint><Trackpoint><Time>b</Time></Trackpoint></Track></Lap>"
+    assert read_one("a.tcx", f"<T>{lap}</T>").text.endswith("points: 2; Lap.Track.start: a; Lap.Track.end: b")
 
 
 def test_outline(read_one):

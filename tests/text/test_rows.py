@@ -101,6 +101,10 @@ def test_separators(read, separator):
         ("Boat;1999 EUR;2049 EUR\nCar;499 EUR;9 EUR\n", ["Boat; 1999 EUR; 2049 EUR", "Car; 499 EUR; 9 EUR"]),
         ("Name,Town,Job,,\nAda,Oslo,vet,red,car\nBo,Rome,cook,blue,bus\n", ["Name: Ada; Town: Oslo; Job: vet; red; car", "Name: Bo; Town: Rome; Job: cook; blue; bus"]),
         ("Farm,2022,,2023,\n,t,kg,t,kg\nMo,1,2,3,4\n", ["Farm: Mo; 2022 t: 1; 2022 kg: 2; 2023 t: 3; 2023 kg: 4"]),
+        ("Day;Air;Wind\n;\u00b0C;m/s\n2024-01-01;4.2;11\n2024-01-02;5;9\n", ["Day: 2024-01-01; Air (\u00b0C): 4.2; Wind (m/s): 11", "Day: 2024-01-02; Air (\u00b0C): 5; Wind (m/s): 9"]),
+        ("Day;Air;Wind\n;n/a;n/a\n2024-01-01;4.2;11\n2024-01-02;5;9\n", ["Air: n/a; Wind: n/a", "Day: 2024-01-01; Air: 4.2; Wind: 11", "Day: 2024-01-02; Air: 5; Wind: 9"]),
+        ('Book,ISBN\nEmma,"=""0141"""\nRye,=""""\n', ["Book: Emma; ISBN: 0141", 'Book: Rye; ISBN: ""']),
+        ("Book,Review\nEmma,Fine.<br/>Rather <i>long</i>\nRye,a<b\n", ["Book: Emma\n\nReview: Fine.\nRather long", "Book: Rye; Review: a<b"]),
         ("Property;Value\nModel;Hydra 9\nPower;11 kW\n", ["Model: Hydra 9\nPower: 11 kW"]),
         ("Name;Wert\n" + "a;1\n" * 101, ["Name: a; Wert: 1"] * 101),
         ("a,A,b\n1,2,3\n", ["a: 1; A: 2; b: 3"]),
@@ -131,6 +135,21 @@ def test_lines_above_the_header(read):
         ("header", "Lee Bank; Current account; IE29 LEEC\nOpening; 3412,08"),
         ("row 1", "Date: 02.04.2024; Name: Barrack Lane; Why: rent; Amount: -410,00; Balance: 3002,08"),
     ]
+
+
+def test_more_lines_above_than_rows(read):
+    above = (
+        "Turnover;Made: 02.04.2024\n\nIBAN;DE12 5001\nName;Current\nBank;INK\nPeriod;March\nBalance;1.512,90;EUR\n\n"
+    )
+    table = "Day;Value;Payee;Kind;Amount\n29.03.2024;29.03.2024;Radio;Debit;-55,08\n15.03.2024;15.03.2024;Shop;Card;-17,34\n"
+    header, *below = read("a.csv", above + table)
+    assert header.text.endswith("Period: March\nBalance; 1.512,90; EUR")
+    assert rows(below)[1] == ("row 2", "Day: 15.03.2024; Value: 15.03.2024; Payee: Shop; Kind: Card; Amount: -17,34")
+
+
+def test_long_lines_above_the_header_are_of_the_file_alone(read):
+    above, row = read("a.csv", f"Friends\n{'Some have no address. ' * 9}\nName,Town\nAda,Oslo\nBo,Rome\n")[:2]
+    assert (above.part, [section.context for section in row.sections]) == ("header", ["Friends"])
 
 
 def test_long_row(read):

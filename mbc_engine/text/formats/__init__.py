@@ -70,7 +70,7 @@ FORMATS = (
     Format("roff", "markup.read_roff", (".man", ".mdoc", ".roff", ".troff")),
     Format("tex", "markup.read_tex", (".tex", ".ltx"), version=4),
     Format("code", "markup.read_code", tuple(f".{suffix}" for suffix in _CODE.split())),
-    Format("subtitles", "subtitles.read_subtitles", (".srt", ".vtt"), version=2),
+    Format("subtitles", "subtitles.read_subtitles", (".srt", ".vtt"), version=3),
     # The same name: a row is the same document in either format.
     Format("row", "nested.read_jsonl", (".jsonl", ".ndjson")),
     Format("row", "delimited.read_csv", (".csv", ".tsv", ".tab", ".psv"), may_be_form=True),
@@ -80,7 +80,7 @@ FORMATS = (
     Format("row", "statements.read_qif", (".qif",)),
     Format("row", "statements.read_ofx", (".ofx", ".qfx")),
     Format("row", "statements.read_mt940", (".sta", ".mt940", ".940")),
-    Format("xml", "settings.read_xml", (".xml", ".rss", ".atom", ".opml", ".kml", ".gpx", ".plist")),
+    Format("xml", "settings.read_xml", (".xml", ".rss", ".atom", ".opml", ".kml", ".gpx", ".tcx", ".enex", ".plist")),
     # Their bytes are their text, as those of a text file; the sections differ.
     Format("text", "settings.read_yaml", (".yaml", ".yml")),
     Format("text", "settings.read_ini", (".toml", ".ini", ".cfg", ".conf", ".properties", ".env", ".desktop")),

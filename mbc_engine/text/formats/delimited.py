@@ -8,7 +8,7 @@ from typing import Final
 
 from mbc_engine.text.decoding import LINE_CHARACTERS, ByteStream, lines, storable
 from mbc_engine.text.document import Content, UnreadableFile
-from mbc_engine.text.formats.rows import LONGEST_NAME, Cell, Row
+from mbc_engine.text.formats.rows import LONGEST_NAME, Cell, Row, as_seen
 from mbc_engine.text.tables import (
     LONGEST_FORM,
     TEXT_FIELDS,
@@ -29,6 +29,7 @@ _HEAD_LINES: Final = 200
 _HEAD_CHARACTERS: Final = 1 << 20
 _MOST_ABOVE: Final = 30
 _MOST_LEFT: Final = 2
+_LONGEST_ABOVE: Final = 100
 _FEWEST_NAMES: Final = 3
 # Rows that show what a table is.
 _FEW: Final = 100
@@ -67,7 +68,8 @@ def read_csv(stream: ByteStream, *, by_row: bool = False) -> Iterator[Content | 
     title = "\n".join(table_lines((_trimmed(cells) for cells in islice(records, above)), 0))
     if title:
         yield Content(storable(title), title.encode(), part="header")
-    yield from _table(records, shown[above:], "; ".join(title.splitlines()), by_row=by_row)
+    named = "; ".join(line for line in title.splitlines() if len(line) <= _LONGEST_ABOVE)  # else it explains the file
+    yield from _table(records, shown[above:], named, by_row=by_row)
 
 
 def _table(
@@ -95,7 +97,7 @@ def _rows(names: list[str], records: Iterator[list[str]], context: str) -> Itera
         if any(cells) and cells != names:  # in files that were put together, the names come again
             all_names = names + [""] * (len(cells) - len(names))
             texts = cells + [""] * (len(all_names) - len(cells))
-            row = [Cell(name, storable(text)) for name, text in zip(all_names, texts, strict=True)]
+            row = [Cell(name, as_seen(storable(text))) for name, text in zip(all_names, texts, strict=True)]
             yield Row(number, row, context=context[:LONGEST_NAME], is_table=True)
 
 
@@ -126,7 +128,9 @@ def _separator(head: Sequence[str]) -> str:
 def _num_above(records: Sequence[Sequence[str]], width: int) -> int:
     """How many records stand above the table: short ones, or one cell, or two at the left, of wider rows."""
     counts = Counter(sum(map(bool, cells)) for cells in records if any(cells))
-    filled = max(counts, key=lambda texts: (counts[texts], -texts), default=0)  # of most rows; if in doubt, fewer
+    filled = max(
+        counts, key=lambda texts: ((counts[texts] - 1) * texts, -texts), default=0
+    )  # of most; if in doubt, fewer
     if short := num_short_above(records, width, filled):
         return short
     for number, cells in enumerate(records[:_MOST_ABOVE]):
@@ -160,8 +164,9 @@ def _trimmed(cells: Sequence[str]) -> Sequence[str]:
 
 
 def _most_common(numbers: Iterable[int]) -> int:
+    """The width of the rows that most cells are in: a short month may have fewer rows than there are lines above it."""
     counts = Counter(numbers)
-    return max(counts, key=lambda number: (counts[number], number), default=0)
+    return max(counts, key=lambda number: ((counts[number] - 1) * number, number), default=0)
 
 
 def is_header(first: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
@@ -192,7 +197,9 @@ def _records(source: Iterable[str], separator: str, width: int) -> Iterator[list
                 cells = [_unquoted(cell) for cell in line.split(separator)]
         else:
             cells = line.split(separator)
-        yield [cell.strip() for cell in cells]
+        stripped = [cell.strip() for cell in cells]
+        # As a spreadsheet must not take for a number.
+        yield [cell[2:-1] if cell[:2] == '="' and cell[-1] == '"' else cell for cell in stripped]
 
 
 class _Ahead:

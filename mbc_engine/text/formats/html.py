@@ -328,8 +328,8 @@ class Page:
                 self._links = [(out.start, attributes.get("href", ""))]  # they are never in each other
             case "img" | "area":
                 self._write_apart(attributes.get("alt", ""))
-            case "input":
-                self._begin_field(attributes)
+            case "input" | "en-todo":  # as notes of Evernote's have
+                self._begin_field(tag, attributes)
             case "option":
                 self._is_chosen = "selected" in attributes
             case "textarea":
@@ -367,10 +367,10 @@ class Page:
         self._lists[-1] = number + 1
         self._out.begin_item(f"{number}. ")
 
-    def _begin_field(self, attributes: Mapping[str, str]) -> None:
-        kind = attributes.get("type", "text").lower()
+    def _begin_field(self, tag: str, attributes: Mapping[str, str]) -> None:
+        kind = attributes.get("type", "text" if tag == "input" else "checkbox").lower()
         if kind in ("checkbox", "radio"):
-            self._write_apart("[x]" if "checked" in attributes else "[ ]")
+            self._write_apart("[x]" if attributes.get("checked", "false") != "false" else "[ ]")
         elif kind not in _BUTTONS and (value := attributes.get("value", "")):
             self._write_value(value)
 
@@ -418,7 +418,9 @@ class Page:
             self._after_term = tag == "dt"
             out.attach("~~" if tag != "dt" else ":" if out.last().isalnum() else "")
         elif tag in _HEADINGS and self._heading is not None:
-            self._end_heading(_HEADINGS[tag])
+            self._end_heading(1 + self._open["dl"] if self._is_list_of_links else _HEADINGS[tag])
+        elif tag == "dl" and self._is_list_of_links:  # a folder
+            self._headings.append(Heading(out.start, 1 + self._open["dl"], ""))
         if tag in _BREAKS and tag != "dt" and not (tag in ("td", "th", "tr") and self._tables):
             out.break_off(_BREAKS[tag])
 

@@ -23,6 +23,7 @@ from mbc_engine.text.document import (
     day_of,
     sections_of,
 )
+from mbc_engine.text.formats.clippings import is_clippings, read_clippings
 from mbc_engine.text.formats.subtitles import is_chat, read_chat
 from mbc_engine.text.language import word_set
 from mbc_engine.text.tables import SpanningCell, holds_values, spread_rows, table_lines
@@ -59,9 +60,13 @@ _MARKED: Final = re.compile(
 def read_text(stream: ByteStream) -> Iterator[Content]:
     """The text in pieces, with its headings, if there are several: lines that are marked, or alone and in capitals, numbered or underlined.
 
-    Of a chat, the messages, unless it is as large as logs that look like one.
+    Of a chat, the messages, unless it is as large as logs that look like one; of a Kindle's clippings, each alone.
     """
-    if is_chat(stream.peek()[:_CHAT_HEAD]):
+    head = stream.peek()[:_CHAT_HEAD]
+    if is_clippings(head):
+        yield from read_clippings(stream)
+        return
+    if is_chat(head):
         rest, beginning = stream, io.BytesIO(stream.read(MOST_BYTES + 1))
         if beginning.getbuffer().nbytes <= MOST_BYTES:
             yield from read_chat(stream_of(beginning.getvalue()))

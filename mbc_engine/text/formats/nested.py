@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import takewhile
 from typing import Any, Final, NamedTuple
 
 from mbc_engine.text.decoding import LINE_CHARACTERS, ByteStream, decode_file, lines, storable, stream_of
 from mbc_engine.text.document import Content, Skipped, TextBuilder, UnreadableFile, counted, day_of
-from mbc_engine.text.formats.rows import LONGEST_NAME, Cell, Row, written
+from mbc_engine.text.formats.rows import LONGEST_NAME, Cell, Row, as_seen, written
 
 DEEPEST: Final = 50
 
@@ -31,7 +32,9 @@ def values_of(value: object, name: str = "", depth: int = 0, *, is_verbatim: boo
         raise UnreadableFile("is nested too deeply")
     if isinstance(value, Mapping):
         for key, part in value.items():
-            inner = values_of(part, _joined(name, key), depth + 1, is_verbatim=is_verbatim)
+            plain = re.sub("_?html$", "", str(key), flags=re.IGNORECASE)
+            again = None if plain != key and value.get(plain) else part  # as a text and as HTML
+            inner = values_of(again, _joined(name, key), depth + 1, is_verbatim=is_verbatim)
             values.cells.extend(inner.cells)
             values.below.extend(inner.below)
             values.losses.update(inner.losses)
@@ -40,8 +43,8 @@ def values_of(value: object, name: str = "", depth: int = 0, *, is_verbatim: boo
         data = [] if is_verbatim else [what for what, form in _DATA.items() if form.fullmatch(text)]
         values.losses.update(data[:1])
         values.cells.extend([] if data else [Cell(name, text if is_verbatim else _as_seen(text, name))])
-    elif chat := chat_text(value, name):
-        values.below.append(chat)
+    elif text := _list_text(value, name):
+        values.below.append(text)
     elif len(value) > _MOST_NUMBERS and _are_numbers(value):
         values.losses["number list"] += 1
     elif len(value) == 1:
@@ -56,6 +59,58 @@ def values_of(value: object, name: str = "", depth: int = 0, *, is_verbatim: boo
         are_sentences = any(text.endswith((".", "!", "?")) and " " in text for text in texts)
         values.cells.append(Cell(name, ("\n" if are_sentences else ", ").join(texts)))
     return values
+
+
+def _list_text(value: list[Any], name: str) -> str:
+    """The text of a list of objects that are no rows: the messages of a chat, tasks, or an outline; else ""."""
+    if not value or not _are_objects(value):
+        return ""
+    if name.rpartition(".")[2] == "children" and all(map(_label, value)):
+        return "\n".join(_outline(value, 0))
+    tasks = [*takewhile(bool, map(_task, value))]
+    return "\n".join(tasks) if len(tasks) == len(value) else chat_text(value, name)
+
+
+# What an item of an outline says, as of notes and of bookmarks, where it leads, and what programs need of it.
+_LABEL: Final = ("string", "content", "title", "name", "text")
+_ADDRESS: Final = ("url", "uri")
+_FOR_PROGRAMS: Final = re.compile(
+    r":.*|(?:gu|u|uu)?id|refs|type(?:code)?|index|props|heading|collapsed|iconuri|meta_info|(?:create|edit)-time|date_?\w*"
+    r"|last_?modified",
+    re.IGNORECASE,
+)
+
+
+def _label(item: Mapping[str, Any]) -> str:
+    return _of(item, _LABEL, _words)
+
+
+def _outline(items: list[Any], depth: int) -> Iterator[str]:
+    """A line for each item, indented below the one that it belongs to."""
+    if depth > DEEPEST:
+        raise UnreadableFile("is nested too deeply")
+    for item in items:
+        label, children = _label(item), item.get("children")
+        others = {key: part for key, part in item.items() if key != "children" and not _FOR_PROGRAMS.fullmatch(key)}
+        cells = [cell for cell in values_of(others, depth=depth).cells if cell.text != label]
+        address = next((cell.text for cell in cells if cell.name in _ADDRESS), "")
+        more = written(cell for cell in cells if cell.name not in _ADDRESS).replace("\n", " ")
+        line = ": ".join(filter(None, (" ".join(label.split()), address)))
+        yield "  " * depth + f"- {line} ({more})" if more else "  " * depth + f"- {line}"
+        if isinstance(children, list) and _are_objects(children):
+            yield from _outline(children, depth + 1)
+
+
+_DONE: Final = re.compile(r"(?:is)?_?(?:checked|completed?|done)", re.IGNORECASE)
+
+
+def _task(item: Mapping[str, Any]) -> str:
+    """An item of a list of tasks as Markdown writes it; "" if it is none, or more is said of it."""
+    text, state = _of(item, ("text", "name", "title"), _words), item.get("state")
+    done = next((part for key, part in item.items() if _DONE.fullmatch(key) and isinstance(part, bool)), None)
+    is_done = state == "complete" if state in ("complete", "incomplete") else done
+    said = {part for key, part in item.items() if isinstance(part, str) and not re.search("(?i)id$|html$", key)}
+    return f"- [{'x' if is_done else ' '}] {text}" if text and is_done is not None and said <= {text, state, ""} else ""
 
 
 # Longer lists of them, or of points, are data for programs.
@@ -76,24 +131,13 @@ _DATA: Final = {
     ),
     "number list": re.compile(r"[-+\d\s.,]{500,}"),
 }
-# HTML from its first to its last tag; and a tag that may stand in a sentence.
-_OUTER: Final = "html|body|div|p|ul|ol|table|h[1-6]|blockquote|article|section|span|b|i|a|en-note"
-_PAGE: Final = re.compile(rf"\s*(?:<[?!][^>]*>\s*)*<(?:{_OUTER})\b.*</(?:{_OUTER})>\s*", re.IGNORECASE | re.DOTALL)
-_TAG: Final = re.compile(
-    r"</?(?:a|b|i|u|em|strong|br|p|span)(?:\s+[\w:-]+=(?:\"[^\"]*\"|'[^']*'))*\s*/?>", re.IGNORECASE
-)
 
 
 def _as_seen(text: str, name: str) -> str:
-    """A time in figures, and what a browser shows of HTML, as in notes and feeds; anything else as it is."""
+    """A time in figures, words that Evernote has found in a picture, and of HTML what a browser shows."""
     if _OF_TIME.search(name):
         return _legible(text)
-    if _PAGE.fullmatch(text) or 0 < text.count("<") == len(_TAG.findall(text)):
-        from mbc_engine.text.formats.html import page_of
-
-        with suppress(UnreadableFile):
-            return page_of(text).content(b"").text
-    return text
+    return " ".join(re.sub("<[^>]*>", " ", text).split()) if "<recoIndex" in text[:500] else as_seen(text)
 
 
 def _joined(path: str, key: object) -> str:
@@ -125,18 +169,32 @@ def read_jsonl(stream: ByteStream) -> Iterator[Row | Skipped]:
 def _row(number: int, value: object, table: str = "", context: str = "", *, is_verbatim: bool = False) -> Row:
     values, id = values_of(value, is_verbatim=is_verbatim), value.get("id") if isinstance(value, Mapping) else None
     name = storable(id) if isinstance(id, str) else ""
-    day = _day(value) if isinstance(value, Mapping) else None
+    day = _written_on(value) if isinstance(value, Mapping) else None
     losses = counted(values.losses)
     return Row(number, values.cells, "\n".join(values.below), table, context, date=day, losses=losses, id=name)
 
 
-_DATED: Final = ("updated", "modified", "usereditedtimestampusec", "published", "pubdate", "created", "createtime")
+def _written_on(value: Mapping[str, Any]) -> str | None:
+    """The day of the last message of an object, or on which it was written."""
+    said = (_last_day(_messages(part, key)) for key, part in value.items() if isinstance(part, list))
+    return next(filter(None, said), None) or _day(value)
+
+
+# What is said to be a time of a thing, the last change first; "" is of a time without a name.
+_DATED: Final = (
+    *("updated", "modified", "edited", "edit", "useredited", "published", "pub"),
+    *("created", "creation", "create", "added", "", "start", "end", "ts"),
+)
+_OF_DATE: Final = re.compile(r"^(?:last|date)(?=.)|(?:(?<=ed)(?:at|on)|(?:date|time|timestamp)(?:m?s|usec|utc)?)$")
 
 
 def _day(value: Mapping[str, Any]) -> str | None:
     """The day on which an object was written, last if it says so."""
-    named = {re.sub(r"[^a-z]|at$", "", str(key).lower()): part for key, part in reversed([*value.items()])}
-    return next((day for key in ("date", *_DATED) if (day := day_of(_moment(named.get(key))))), None)
+    about = value.get("metadata") or (next(iter(value.values())) if len(value) == 1 else None)
+    letters = {re.sub("[^a-z]", "", str(key).lower()): part for key, part in reversed([*value.items()])}
+    named = {key if key == "date" else _OF_DATE.sub("", key): part for key, part in letters.items()}
+    day = next((day for key in ("date", *_DATED) if key in named and (day := day_of(_moment(named[key])))), None)
+    return _day(about) if day is None and isinstance(about, Mapping) else day
 
 
 # What UTF-8 looks like if each byte is taken for a character.
@@ -164,6 +222,39 @@ def _decoded(value: Any) -> Any:
     return value
 
 
+_IDS: Final = ("id", "gid", "guid", "uuid", "uid")
+_SHORTEST_ID: Final = 8
+
+
+def _with_names(value: Any) -> Any:
+    """A file's value with the names of things instead of the ids by which others refer to them, as cards to their list."""
+    names: dict[str, str] = {}
+
+    def collect(part: Any, depth: int) -> None:
+        if isinstance(part, dict):
+            id, name = (
+                next((text for key in keys if isinstance(text := part.get(key), str)), "") for keys in (_IDS, _LABELS)
+            )
+            if name and len(id) >= _SHORTEST_ID and re.search(r"\d", id):
+                names.setdefault(id, name)
+        if isinstance(part, dict | list) and depth < DEEPEST:
+            for inner in part.values() if isinstance(part, dict) else part:
+                collect(inner, depth + 1)
+
+    def named(part: Any, depth: int) -> Any:
+        if isinstance(part, dict) and depth < DEEPEST:
+            return {key: inner if key in _IDS else named(inner, depth + 1) for key, inner in part.items()}
+        if isinstance(part, list) and depth < DEEPEST:
+            return [named(inner, depth + 1) for inner in part]
+        return names.get(part, part) if isinstance(part, str) else part
+
+    collect(value, 0)
+    return named(value, 0) if names else value
+
+
+_LABELS: Final = ("fullName", "real_name", "name", "title")
+
+
 def read_json(stream: ByteStream) -> Iterator[Content | Row | Skipped]:
     """A chat as one text; of other files, each object in an array is a row, and the rest is one text.
 
@@ -172,7 +263,7 @@ def read_json(stream: ByteStream) -> Iterator[Content | Row | Skipped]:
     data = stream.read_all()
     text = decode_file(data)
     try:
-        value = _decoded(json.loads(text)) if text.strip() else ""
+        value = _with_names(_decoded(json.loads(_ASSIGNED.sub("", text)))) if text.strip() else ""
     except RecursionError as error:
         raise UnreadableFile("is nested too deeply") from error
     except ValueError:
@@ -182,7 +273,7 @@ def read_json(stream: ByteStream) -> Iterator[Content | Row | Skipped]:
             yield Content(text, data)
         return
     if isinstance(value, list) and (chat := chat_text(value)):
-        yield Content(chat, chat.encode(), _last_day(value))
+        yield Content(chat, chat.encode(), _last_day(_messages(value)))
     elif isinstance(value, list):
         for number, item in enumerate(value, 1):
             if item not in _NOTHING:
@@ -195,6 +286,8 @@ def read_json(stream: ByteStream) -> Iterator[Content | Row | Skipped]:
 
 
 _NOTHING: Final[tuple[object, ...]] = (None, "", [], {})
+# An archive of Twitter's is a script.
+_ASSIGNED: Final = re.compile(r"\A\s*window\.YTD\.[\w.]{1,80} = ")
 
 
 # Two lines that are objects.
@@ -215,9 +308,7 @@ def read_object(value: Mapping[str, Any]) -> Iterator[Content | Row]:
         losses += values.losses
         for line in values.below:
             text.add(line, "\n")
-    said = (_last_day(part) for key, part in rest.items() if isinstance(part, list) and chat_text(part, key))
-    day = next((day for day in said if day), None) or _day(rest)
-    yield text.content(text.text().encode(), day, "fields" if tables else "", title=title, losses=losses)
+    yield text.content(text.text().encode(), _written_on(rest), "fields" if tables else "", title=title, losses=losses)
     for name, rows in tables.items():
         for number, row in enumerate(rows, 1):
             yield _row(number, row, name, " > ".join(filter(None, (title, name))))
@@ -229,7 +320,7 @@ def _without_tables(value: Mapping[str, Any], tables: dict[str, list[object]], p
         name = _joined(path, key)
         if isinstance(part, Mapping) and depth < DEEPEST:
             rest[key] = _without_tables(part, tables, name, depth + 1)
-        elif _are_objects(part) and len(part) > 1 and not chat_text(part, name):
+        elif _are_objects(part) and len(part) > 1 and not _list_text(part, name):
             tables[name] = part
         else:
             rest[key] = part
@@ -281,28 +372,52 @@ _CHAT: Final = re.compile(
 
 def chat_text(value: list[Any], name: str = "") -> str:
     """The messages of a chat, a paragraph each, "Olga, 2024-03-01 10:22: See you."; "" if it is none."""
+    said = _messages(value, name)
+    profiles = ((message.get("user"), message.get("user_profile")) for message in said)
+    names = {id: name for id, profile in profiles if isinstance(id, str) and (name := _person(profile))}
+    return "\n\n".join(_message(message, names) for message in said)
+
+
+def _messages(value: list[Any], name: str = "") -> list[Mapping[str, Any]]:
+    """The messages of a chat that say something, the first first; none if it is no chat.
+
+    The others, as pictures and calls, have a sender and a time. Programs may send some without a name.
+    """
     if not value or not _are_objects(value):
-        return ""
+        return []
     # Elsewhere, an author and a text are as likely a review or a mail.
     is_named = bool(_CHAT.fullmatch(name.rpartition(".")[2]))
     who = _WHO if is_named else _WHO[:5]
     said = [message for message in value if _of(message, _WHAT, _words)]
-    if 2 * len(said) < len(value) or (not is_named and any({"title", "subject"} & {*message} for message in said)):
-        return ""
-    if not all(_of(message, who, _person) for message in said):
-        return ""
-    profiles = ((message.get("user"), message.get("user_profile")) for message in said)
-    names = {id: name for id, profile in profiles if isinstance(id, str) and (name := _person(profile))}
-    return "\n\n".join(_message(message, who, names) for message in said)
+    if 2 * len(said) < len(value):
+        sent = sum(bool(_of(message, who, _person) and _of(message, _WHEN, _moment)) for message in value)
+        said = said if 2 * sent >= len(value) else []
+    if not is_named and any({"title", "subject"} & message.keys() for message in said):
+        return []
+    unnamed = [message for message in said if not _of(message, who, _person)]
+    if 2 * len(unnamed) >= len(said) or not all(_of(message, _WHEN, _moment) for message in unnamed):
+        return []
+    first, last = (_of(message, _WHEN, _moment) for message in (said[0], said[-1]))
+    return said[::-1] if day_of(first) and day_of(last) and first > last else said
 
 
-def _message(message: Mapping[str, Any], who: tuple[str, ...], names: Mapping[str, str]) -> str:
-    when, person = _of(message, _WHEN, _moment), _of(message, who, _person)
-    words = _MENTION.sub(lambda mention: names.get(mention[1], mention[0]), _of(message, _WHAT, _words))
+def _message(message: Mapping[str, Any], names: Mapping[str, str]) -> str:
+    when, person = _of(message, _WHEN, _moment), _of(message, _WHO, _person)
+
+    def shown(mention: re.Match[str]) -> str:
+        if mention["channel"]:
+            return f"#{mention['channel']}"
+        address, label = mention["address"], mention["label"]
+        return names.get(mention["who"], mention[0]) if not address else f"{label} ({address})" if label else address
+
+    words = as_seen(_MENTION.sub(shown, _of(message, _WHAT, _words)))
     return f"{', '.join(filter(None, (names.get(person, person), when)))}: {words}"
 
 
-_MENTION: Final = re.compile(r"<@(\w{1,40})>")
+# As Slack writes people, channels and links.
+_MENTION: Final = re.compile(
+    r"<(?:@(?P<who>\w{1,40})(?:\|[^<>]*)?|#\w+\|(?P<channel>[^<>]+)|(?P<address>https?://[^<>|\s]+)(?:\|(?P<label>[^<>]*))?)>"
+)
 
 
 def _as_conversation(value: Any) -> Any:

@@ -6,7 +6,9 @@ first.
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from html import unescape
 from typing import Final, NamedTuple
 
 from mbc_engine.text.decoding import storable
@@ -116,8 +118,29 @@ def _content(row: Row, named: Mapping[str, Cell], part: str) -> Content:
     date = (day_of(dated.text) if dated else None) or row.date
     sections = (Section(0, row.context),) if row.context else ()
     data = "\0".join((str(date), text, *filter(None, [row.context]))).encode()  # texts contain no NUL
-    about = title.text if title else _identity(row, text), sections, row.losses
+    about = title.text if title else _identity(row, named, text), sections, row.losses
     return Content(text, data, date, part, None, *about)
+
+
+# HTML from its first to its last tag; and a tag that may stand in a sentence.
+_OUTER: Final = "html|body|div|p|ul|ol|table|h[1-6]|blockquote|article|section|span|b|i|a|en-note"
+_PAGE: Final = re.compile(rf"\s*(?:<[?!][^>]*>\s*)*<(?:{_OUTER})\b.*</(?:{_OUTER})>\s*", re.IGNORECASE | re.DOTALL)
+_TAG: Final = re.compile(
+    r"</?(?:a|b|i|u|em|strong|br|p|span)(?:\s+[\w:-]+=(?:\"[^\"]*\"|'[^']*'))*\s*/?>", re.IGNORECASE
+)
+_ENTITY: Final = re.compile("&(?:amp|lt|gt|quot|#39);")
+
+
+def as_seen(text: str) -> str:
+    """What a browser shows of HTML, as in notes, feeds and reviews; anything else as it is."""
+    if "<" not in text and "&" not in text:
+        return text
+    if _PAGE.fullmatch(text) or 0 < text.count("<") == len(_TAG.findall(text)):
+        from mbc_engine.text.formats.html import page_of
+
+        with suppress(UnreadableFile):
+            return page_of(text).content(b"").text
+    return unescape(text) if _ENTITY.search(text) else text
 
 
 # Cells that are at most so long share lines of at most so many characters.
@@ -147,9 +170,13 @@ _LONG_ROW: Final = 600
 _LONGEST_IDENTITY: Final = 100
 
 
-def _identity(row: Row, text: str) -> str:
-    """The first short cell with a letter, if a row is long or has several parts."""
+_FOR_PROGRAMS: Final = re.compile(r"true|false|\d[\dTZ:.+-]*|(?=\D*\d)[\w-]{16,}")
+
+
+def _identity(row: Row, named: Mapping[str, Cell], text: str) -> str:
+    """The name, or else the first short cell with a letter, if a row is long or has several parts."""
     if len(text) < _LONG_ROW and not row.below:
         return ""
-    cells = (cell.text for cell in row.cells if len(cell.text) <= _LONGEST_IDENTITY)
-    return next((text for text in cells if any(map(str.isalpha, text))), "")
+    cells = row.cells if row.is_table or "name" not in named else (named["name"], *row.cells)
+    texts = (cell.text for cell in cells if len(cell.text) <= _LONGEST_IDENTITY)
+    return next((text for text in texts if any(map(str.isalpha, text)) and not _FOR_PROGRAMS.fullmatch(text)), "")

@@ -5,7 +5,11 @@ Nothing is interpreted, so that no alias can expand and no tag can build anythin
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
+from datetime import datetime
+from itertools import pairwise
+from math import asin, cos, radians, sin, sqrt
 from typing import TYPE_CHECKING, Any, Final
 
 from mbc_engine.text.decoding import ByteStream, decode_file, pieces, storable
@@ -105,8 +109,29 @@ def _add_outline(element: "etree._Element", text: TextBuilder, level: int) -> No
             text.add(f"- {': '.join(filter(None, (written, *more)))}", "\n")
 
 
-# Of a track, which has thousands; these are counted.
-_POINT: Final = "trkpt"
+# Of a track, which has thousands.
+_POINTS: Final = ("trkpt", "Trackpoint")
+
+
+def _track(points: "list[etree._Element]") -> dict[str, str]:
+    """What the points of a track say as a whole."""
+    ends = (child for point in (points[0], points[-1]) for child in point if _name(child.tag).lower() == "time")
+    times = [storable(child.text or "") for child in ends]
+    said = {"points": str(len(points)), **dict(zip(("start", "end"), times, strict=False))}
+    with suppress(ValueError):
+        first, last = map(datetime.fromisoformat, times)
+        said["duration"] = str(last - first).partition(".")[0]
+    with suppress(KeyError, ValueError):
+        places = [(radians(float(point.attrib["lat"])), radians(float(point.attrib["lon"]))) for point in points]
+        legs = (
+            sin((south - north) / 2) ** 2 + cos(south) * cos(north) * sin((west - east) / 2) ** 2
+            for (south, west), (north, east) in pairwise(places)
+        )
+        said["distance"] = f"{sum(2 * _EARTH_RADIUS * asin(sqrt(min(1, leg))) for leg in legs):.1f} km"
+    return said
+
+
+_EARTH_RADIUS: Final = 6371.0  # in km
 
 
 def _value(element: "etree._Element", depth: int) -> Any:
@@ -128,9 +153,9 @@ def _value(element: "etree._Element", depth: int) -> Any:
     if text:
         return {**values, "": text}
     lists: dict[str, list[Any]] = {}
-    points = [child for child in children if _name(child.tag) == _POINT]
+    points = [child for child in children if _name(child.tag) in _POINTS]
     if points:
-        values["points"] = str(len(points))
+        values |= _track(points)
     for child in children if not points else ():
         lists.setdefault(_name(child.tag), []).append(_value(child, depth + 1))
     values |= {name: several if len(several) > 1 else several[0] for name, several in lists.items()}

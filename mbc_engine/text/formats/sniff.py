@@ -74,6 +74,7 @@ _OPENINGS: Final = (
     (re.compile(r"\s*<\?xml\b"), ".xml"),
     (re.compile("WEBVTT"), ".vtt"),
     (re.compile("#!"), ".sh"),
+    (re.compile(r"\s*(?:\[\s*)?\{\s*\"[^\"\n]*\"\s*:"), ".json"),
     (re.compile(r"(?:['.]\\\".*\n|\s)*\.(?:TH|Dd)[ \t]+\S"), ".man"),
     (re.compile(r"(?:%.*\n|\s)*\\documentclass\b"), ".tex"),
 )
@@ -204,7 +205,7 @@ def _of_text(text: str, suffix: str, named: Format | None) -> Format:
         raise UnreadableFile("is a picture")
     # A name of a text is believed, except of a page that was saved as something else.
     if named is not None and named.may_be_compressed and not (named is TEXT and _HTML.match(text)):
-        return named
+        return SUFFIXES[".json"] if suffix == ".js" and text.startswith("window.YTD.") else named
     if "-----BEGIN" in text and "PRIVATE KEY-----" in text:
         raise UnreadableFile("holds a private key")
     if suffix in (".xls", ".xlsx", ".xlsm", ".ods") and not _HTML.match(text):

@@ -9,6 +9,8 @@ from mbc_engine.text.decoding import ByteStream, decode_file
 from mbc_engine.text.document import Content, Place, day_of
 
 _TIME: Final = re.compile(r"((?:\d+:)?\d{1,2}:\d{2})[.,]\d{1,3}[ \t]*-->")
+# Blank lines, which YouTube leaves out between some.
+_BETWEEN: Final = re.compile(r"\n[ \t]*\n|(?<![\n\d])\n(?=(?:\d+\n)?[ \t]*[\d:]{4,12}[.,]\d{1,3}[ \t]*-->)")
 _SPEAKER: Final = re.compile(r"<v(?:\.[^ >]*)?[ \t]+([^>]{1,100})>")
 # As video calls write it in front of all that somebody says.
 _NAME: Final = re.compile(r"\A([A-Z][\w.'-]*(?: [A-Z(][\w.')-]*){0,3}): (?=\S)")
@@ -38,7 +40,7 @@ def _cues(text: str) -> Iterator[tuple[str, str, str]]:
     """The time, the speaker or "", and the new words of each cue: rolling captions repeat the line before."""
     shown: list[str] = []
     speaker = ""
-    for block in re.split(r"\n[ \t]*\n", text):
+    for block in _BETWEEN.split(text):
         lines = block.strip().split("\n")
         start = next((number for number, line in enumerate(lines[:2]) if _TIME.match(line.strip())), None)
         if start is None:
