@@ -63,6 +63,24 @@ def test_rows_without_names_of_columns_are_apart(rows):
     assert chunk("\n".join(rows), words, 50) == rows
 
 
+def test_justified_lines_are_no_rows():
+    text = (
+        "    The  mill  of  the  valley  was  built when the river had been\n"
+        "    dammed,  and  its  wheel  turned four stones from spring until\n"
+        "    the  first frost.\tThe miller  lived  above  it, and  his  two\n"
+        "    sons slept in the loft."
+    )
+    assert chunk(text, words, 60) == [text.strip()]
+
+
+def test_rows_with_narrow_gaps_stand_below_each_other():
+    rows = [
+        "Curlew, the old one of the harbour club  berth seven   Tomas Lind",
+        "Plover, a gift of the fishing company    berth twelve  Hana Sato",
+    ]
+    assert chunk("\n".join(rows), words, 50) == rows
+
+
 @pytest.mark.parametrize(
     "text",
     [
