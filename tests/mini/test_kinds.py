@@ -14,7 +14,7 @@ from mbc_engine.mini.kinds.quotations import asked_there
     {
         "fact": "When was Ada born?|where does simon live|How many boats does the club own?|Who is the treasurer?|"
         "When he left, did she know what he wanted?|Which article is out of stock?|What is Ada angry about?|What is all the fuss about?|"
-        "What was said to be the cause?|Who wrote the short summary?|For whose sake, did she leave?|What gas was in the balloons?|Which Giants player scored?|what is the capital of Peru|How tall is it?|"
+        "What was said to be the cause?|Who wrote the short summary?|For whose sake, did she leave?|What gas was in the balloons?|Which Giants player scored?|what is the capital of Peru|How tall is it?|What happens to my fee if I leave?|"
         "Which senator was angry that Houston didn't get a shuttle?|who runs nasa|What happened?",
         "keywords": "belgium panama score|taipei lantern festival mayor",
         "list": "Which boats does the club own?|Who are the members of the board?|What do I need to pack?|Who was present at the meeting?|"
@@ -61,6 +61,10 @@ MILL = "# The mill\n\nStarting the mill:\n\n1. Open the gate.\n2. Lift the sluic
         ("How do I start the mill?", "", MILL, ("1. Open the gate. 2. Lift the sluice, slowly. 3. Wait.", 3)),
         ("What is the second step of starting the mill?", "", MILL, ("Lift the sluice, slowly.", 1)),
         ("How do I clean it?", "Wipe", "It is old. Wipe it with a damp cloth.", ("Wipe it with a damp cloth.", 0)),
+        ("How do I install it?", "add it", "# Mill\n\nFirst, add it:\n\n```sh\nmill add\n```\n\nThis takes a while.", ("First, add it: mill add", 0)),
+        ("How do I update it?", "run", "To update it, run\n\nmill get\n\nand then\n\nmill set\n\nIt may ask.",
+         ("To update it, run mill get and then mill set", 0)),
+        ("How do I reset it?", "hold", "- hold it for an hour\n\nIt is old.", ("- hold it for an hour", 0)),
         ("Which countries signed?", "Peru", "It was signed by Peru, Chile, Cuba and the Gambia in 1998.",
          ("Peru, Chile, Cuba and the Gambia", 4)),
         ("Which materials were used?", "brick", "It is of brick, red stone and glass.", ("brick, red stone and glass", 3)),
@@ -265,6 +269,7 @@ def test_entries_of_a_list_are_counted(question: str, text: str, expected: str |
         ("where are the logs", "How is it? Good. Where are the logs? In X. There are two. Why? So.", ("In X. There are two.", True)),
         ("Where are the logs?", "Q: Where are the logs?\nA: In X.\n\nMore.", ("In X.", True)),
         ("Where are the logs?", "## Where are the logs?\n\nIn X.\n\nMore.", ("In X.", True)),
+        ("Where are the logs?", "Where are the logs?\n\nAsk with:\n\nmill log\n\nMore.", ("Ask with: mill log", True)),
         ("Who sings?", "[18:05] Bo: ok. who sings?\n[18:06] Cy: Ada does\n[18:07] Bo: good", ("[18:06] Cy: Ada does", False)),
         ("Who sings?", "Who sings? Who plays? Bo.", None),
         ("Who sings?", "I know who sings.", None),

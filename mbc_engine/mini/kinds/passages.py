@@ -158,6 +158,30 @@ def _is_fragment(text: str) -> bool:
     return (len(text.split()) < _FEWEST_WORDS and ": " not in text) or text.endswith("?")
 
 
+# A paragraph, or code between fences.
+_BLOCK: Final = re.compile(
+    r"\s*\n[ \t]*(?P<fence>```[^\n]*\n)?[ \t]*(?P<text>\S.*?)(?(fence)(?:\n[ \t]*```|\Z)|(?=\n[ \t]*\n|\Z))", re.DOTALL
+)
+_LONGEST_BLOCK: Final = 400  # characters
+_RUNS_ON: Final = re.compile(r"[a-z<$`]")
+_FENCE: Final = re.compile(r"^[ \t]*```.*$", re.MULTILINE)
+
+
+def with_introduced(text: str, start: int, end: int) -> str:
+    """A part of a text on one line, with the paragraph or code that it introduces: what it says to run, below "run:".
+
+    Without the colon, only what goes on in small letters, as a command, "followed by" and another.
+    """
+    said, first = text[:end].rstrip("*_`)\"'"), end
+    while not said.endswith((".", "!", "?", "\u2026")) and (block := _BLOCK.match(text, end)):
+        is_introduced = said.endswith(":") and end == first
+        runs_on = text.count("\n", end, block.start("text")) > 1 and _RUNS_ON.match(block["text"])
+        if not (is_introduced or runs_on) or len(block["text"]) > _LONGEST_BLOCK:
+            break
+        end = block.end()
+    return on_one_line(_FENCE.sub("", text[start:end]))
+
+
 def with_all(stems: set[str], passages: Sequence[Passage]) -> Iterator[tuple[int, str]]:
     """The first passage of each document that has all words, with the sentence that has most."""
     seen = set[str]()
