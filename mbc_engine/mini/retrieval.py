@@ -349,14 +349,17 @@ def checked(question: str, hits: Sequence[Hit], texts: Sequence[str | None]) -> 
     """
     if None in texts:
         return list(hits)
-    found, emphasis = matcher(question), _emphasis(question)
+    found, emphasis, content = matcher(question), _emphasis(question), content_words(question)
     held = [found(text or "") for text in texts]
     counts = Counter(chain.from_iterable(held))
-    rarity = {
-        # Two words next to each other count more, the fewer words there are.
-        each: EXACTNESS * emphasis ** (3 if isinstance(each, tuple) else 2) * math.log((len(hits) + 1) / (count + 0.5))
-        for each, count in counts.items()
-    }
+
+    def exactness(each: object) -> float:
+        """More the fewer words there are; two next to each other most, but for "packages are" and the like."""
+        if not isinstance(each, tuple):
+            return EXACTNESS * emphasis**2
+        return EXACTNESS * (emphasis**3 if content.issuperset(each) or "".join(each) in content else 1)
+
+    rarity = {each: exactness(each) * math.log((len(hits) + 1) / (count + 0.5)) for each, count in counts.items()}
     weights = [hit.share * math.exp(sum(map(rarity.__getitem__, stems))) for hit, stems in zip(hits, held, strict=True)]
     total = sum(weights) + max(0.0, 1 - sum(hit.share for hit in hits))
     changed = [replace(hit, share=weight / total) for hit, weight in zip(hits, weights, strict=True)]

@@ -239,6 +239,7 @@ _Span = tuple[int, int, int]
 
 # A chunk with less than this share of the tokens goes on in the next section.
 _SMALLEST_SHARE: Final = 1 / 8
+_LARGEST_NAMES: Final = 1 / 4  # that are moved to the chunk with what is said of them
 
 
 def chunk(
@@ -349,6 +350,8 @@ def _packed(
     packed: list[tuple[int, int]] = []
     room, most_left, at, is_row = 0, max_tokens * (1 - _SMALLEST_SHARE), 0, False
     with_rows = _without_justification(text)
+    names: list[_Span] = []  # at the end of the last chunk, of what may follow further in
+    before_names = 0
     for start, end, tokens in spans:
         following = bisect_right(starts, start, lo=at)
         is_section, at = following > at, following
@@ -357,14 +360,30 @@ def _packed(
         if "\n" in gap:
             was_row, is_row = is_row, _ROW.match(with_rows, start, end) is not None
             is_apart = is_apart or (was_row and (is_row or is_section or gap.count("\n") > 1))
+        own_end = packed[-1][1] if packed else 0
         # Parts of one word stay apart: without white space between them their counts need not add up.
-        if packed and tokens <= room and packed[-1][1] < start and not is_apart:
+        if packed and tokens <= room and own_end < start and not is_apart:
             packed[-1] = (packed[-1][0], end)
             room -= tokens
         else:
-            packed.append((start, end))
-            room = max_tokens - tokens
+            begin, room = start, max_tokens - tokens
+            named = sum(tokens for *_, tokens in names)
+            is_further_in = names and _indent(text, start) > _indent(text, names[0][0])
+            if is_further_in and not is_apart and named <= min(room, max_tokens * _LARGEST_NAMES):
+                begin, room, packed[-1] = names[0][0], room - named, (packed[-1][0], before_names)
+            packed.append((begin, end))
+        is_name = (
+            "\n" in gap and text[end : end + 1] == "\n" and text[end - 1] not in ".!?:;," and packed[-1][0] < start
+        )
+        before_names = before_names if names and is_name else own_end
+        names = [*names, (start, end, tokens)] if is_name else []
     return packed
+
+
+def _indent(text: str, start: int) -> int:
+    """How far in a line begins, with the character `start` of a text in it."""
+    before = text[text.rfind("\n", 0, start) + 1 : start].expandtabs()
+    return len(before) - len(before.lstrip())
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,10 @@ from mbc_engine.mini.kinds.quotations import asked_there
     {
         "fact": "When was Ada born?|where does simon live|How many boats does the club own?|Who is the treasurer?|"
         "When he left, did she know what he wanted?|Which article is out of stock?|What is Ada angry about?|What is all the fuss about?|"
-        "What was said to be the cause?|Who wrote the short summary?|For whose sake, did she leave?|What gas was in the balloons?|Which Giants player scored?|what is the capital of Peru|How tall is it?|What happens to my fee if I leave?|"
+        "What was said to be the cause?|Who wrote the short summary?|For whose sake, did she leave?|What gas was in the balloons?|Which Giants player scored?|what is the capital of Peru|How tall is it?|What happens to my fee if I leave?|What is the default of the -x option?|"
         "Which senator was angry that Houston didn't get a shuttle?|who runs nasa|What happened?",
         "keywords": "belgium panama score|taipei lantern festival mayor",
+        "definition": "What does --long do?|what does the -L option of ls do|What does the name parameter of mill mean?|what is -x for in tar",
         "list": "Which boats does the club own?|Who are the members of the board?|What do I need to pack?|Who was present at the meeting?|"
         "On which days is it closed?|List all the rules|what does edie need to pack for the trip|What goes into the icing?",
         "steps": "how do i compare with git?|how does a volunteer get their money back|How do I reset the meter?|how to descale a kettle|What are the steps of cutting a quill?",
@@ -167,6 +168,26 @@ def test_lists_steps_and_causes(question: str, span: str, text: str, expected: t
 )  # fmt: skip
 def test_sentences(question: str, text: str, expected: str | None) -> None:
     given = answer(question, text)
+    assert (given and given[0]) == expected
+
+
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        ("What does -L do?", "Follow links."),
+        ("What does the --long option do?", "Show the owner, and the size. It is slow."),
+        ("What is --all for?", "show all files"),
+        ("What does the name parameter do?", "str What it is called."),
+        ("What does --other do?", None),
+        ("What does --long do in tar?", None),  # another program's
+    ],
+)
+def test_definitions(question: str, expected: str | None) -> None:
+    manual = (
+        "With -L and --other, more is said.\n\n--all   show all files\n-L\n      Follow links.\n\n-l, --long\n--longer\n"
+        "      Show the owner,\n      and the size. It is slow. It was added late.\n\n--other\n\n* name  : str\n    What it is called."
+    )
+    given = answer(question, manual)
     assert (given and given[0]) == expected
 
 

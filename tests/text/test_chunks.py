@@ -81,6 +81,13 @@ def test_rows_with_narrow_gaps_stand_below_each_other():
     assert chunk("\n".join(rows), words, 50) == rows
 
 
+def test_names_stay_with_what_is_said_of_them():
+    text = "Options\n  -a\n    Show all.\n  -l\n  --long\n    Show the owner.\n  -x\nAs of May."
+    owner = "-l\n  --long\n    Show the owner.\n  -x"
+    assert chunk(text, words, 8) == ["Options\n  -a\n    Show all.", owner, "As of May."]
+    assert chunk(text.replace("\n    ", "\n  "), words, 8)[1] == "Show the owner.\n  -x\nAs of May."
+
+
 @pytest.mark.parametrize(
     "text",
     [
