@@ -56,5 +56,18 @@ def described(text: str, start: int, end: int) -> str:
     return on_one_line(text[first : first + sentences[-1][1]])
 
 
+def with_option(text: str, start: int, end: int) -> str:
+    """A part of a text after the name of the option that it is said of, or a name with what is said of it; else empty."""
+    lines = list(_LINE.finditer(text, 0, end))
+    at = next((at for at in reversed(range(len(lines))) if lines[at].start() <= start), None)
+    if at is None:
+        return ""
+    own = lines[at]
+    if OPTION.match(own[0].lstrip()):
+        return f"{on_one_line(own[0])} {described(text, own.start(), own.end())}".rstrip()
+    above = next((line for line in reversed(lines[:at]) if _indent(line[0]) < _indent(own[0])), None)
+    return on_one_line(f"{above[0]} {text[start:end]}") if above and OPTION.match(above[0].lstrip()) else ""
+
+
 def _indent(line: str) -> int:
     return len(line.expandtabs()) - len(line.expandtabs().lstrip())

@@ -7,6 +7,7 @@ from itertools import chain
 from typing import Final, NamedTuple
 
 from mbc_engine.bank.words import stems_of
+from mbc_engine.mini.kinds.definitions import with_option
 from mbc_engine.mini.kinds.forms import ANY_NUMBER, ANY_ORDINAL, LOOKED_AT, NUMBERS, Kind
 from mbc_engine.mini.kinds.passages import (
     GENERIC,
@@ -115,7 +116,8 @@ def whole_list(kind: Kind, question: str, passages: Sequence[Passage], best: int
     if kind == "steps":
         text = passages[best].text
         around = [each for each in split_sentences(text) if each[0] < span[1] and each[1] > span[0]]
-        return Reply(with_introduced(text, around[0][0], around[-1][1]))
+        first, last = around[0][0], around[-1][1]
+        return Reply(with_option(text, first, last) or with_introduced(text, first, last))
     text, start = passages[best].text, span[0]
     end = _end_of_list(text, *span)
     edges = [start, *(edge for match in _SEPARATOR.finditer(text, start, end) for edge in match.span()), end]

@@ -132,6 +132,7 @@ class Sentence(NamedTuple):
 
 
 _FEWEST_WORDS: Final = 4
+_NO_ANSWER: Final = re.compile(r"\?[\W\d]*\Z")  # in a table of contents, the number of the next one follows
 
 
 def sentences_of(passages: Sequence[Passage], *, joins: bool = False) -> list[Sentence]:
@@ -155,7 +156,7 @@ def sentences_of(passages: Sequence[Passage], *, joins: bool = False) -> list[Se
 
 
 def _is_fragment(text: str) -> bool:
-    return (len(text.split()) < _FEWEST_WORDS and ": " not in text) or text.endswith("?")
+    return (len(text.split()) < _FEWEST_WORDS and ": " not in text) or _NO_ANSWER.search(text) is not None
 
 
 # A paragraph, or code between fences.
