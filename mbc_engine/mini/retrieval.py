@@ -29,6 +29,7 @@ from mbc_engine.lm.bert import one_thread
 from mbc_engine.ranking import Hit, Ranking, log_weights
 from mbc_engine.sources import Passages
 from mbc_engine.text.dates import Period, period_in
+from mbc_engine.text.language import ENGLISH
 
 # Chosen on questions about six articles that are in neither the codebooks' data nor `squad_val`.
 LENGTH_SHARE: Final = 0.25
@@ -354,10 +355,10 @@ def checked(question: str, hits: Sequence[Hit], texts: Sequence[str | None]) -> 
     counts = Counter(chain.from_iterable(held))
 
     def exactness(each: object) -> float:
-        """More the fewer words there are; two next to each other most, but for "packages are" and the like."""
+        """More the fewer words there are; of two next to each other most, but not of "packages are" and the like."""
         if not isinstance(each, tuple):
             return EXACTNESS * emphasis**2
-        return EXACTNESS * (emphasis**3 if content.issuperset(each) or "".join(each) in content else 1)
+        return EXACTNESS * (emphasis**3 if content.issuperset(each) or ENGLISH.isdisjoint(each) else 1)
 
     rarity = {each: exactness(each) * math.log((len(hits) + 1) / (count + 0.5)) for each, count in counts.items()}
     weights = [hit.share * math.exp(sum(map(rarity.__getitem__, stems))) for hit, stems in zip(hits, held, strict=True)]
