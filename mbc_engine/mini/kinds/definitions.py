@@ -40,16 +40,20 @@ def defined(question: str, passages: Sequence[Passage]) -> Reply | None:
 def described(text: str, start: int, end: int) -> str:
     """The first sentences of what is said of a name, which ends there in the line from `start` on; empty if nothing is.
 
-    It stands beside the name or in the lines below that are further in, perhaps after other names.
+    It stands beside the name, in the next line, or in the lines below that are further in, perhaps after other names.
     """
     name, *below = _LINE.finditer(text, start)
     beside = _BESIDE.match(text, end, name.end())
-    first, last = (beside.end(), name.end()) if beside else (-1, -1)
+    first, last, is_flat, before = (beside.end() if beside else -1), name.end(), False, name.end()
     for line in below:
-        if _indent(line[0]) > _indent(name[0]):
-            first, last = (line.start() if first < 0 else first), line.end()
-        elif first >= 0 or not OPTION.match(line[0].lstrip()):
+        is_named = OPTION.match(line[0].lstrip()) is not None
+        is_further_in = _indent(line[0]) > _indent(name[0])
+        is_next = not is_named and (first < 0 or is_flat) and text.count("\n", before, line.start()) == 1
+        if is_further_in or is_next:
+            first, last, is_flat = (line.start() if first < 0 else first), line.end(), not is_further_in
+        elif first >= 0 or not is_named:
             break
+        before = line.end()
     if first < 0:
         return ""
     sentences = split_sentences(text[first:last])[:_MOST_SENTENCES]
@@ -58,15 +62,14 @@ def described(text: str, start: int, end: int) -> str:
 
 def with_option(text: str, start: int, end: int) -> str:
     """A part of a text after the name of the option that it is said of, or a name with what is said of it; else empty."""
-    lines = list(_LINE.finditer(text, 0, end))
-    at = next((at for at in reversed(range(len(lines))) if lines[at].start() <= start), None)
-    if at is None:
-        return ""
-    own = lines[at]
-    if OPTION.match(own[0].lstrip()):
+    *above, own = [line for line in _LINE.finditer(text, 0, end) if line.start() <= start]
+    if OPTION.match(own[0].lstrip()) and not text[own.start() : start].strip():
         return f"{on_one_line(own[0])} {described(text, own.start(), own.end())}".rstrip()
-    above = next((line for line in reversed(lines[:at]) if _indent(line[0]) < _indent(own[0])), None)
-    return on_one_line(f"{above[0]} {text[start:end]}") if above and OPTION.match(above[0].lstrip()) else ""
+    for line in reversed(above):
+        is_next = line.end() + 1 == own.start() and not _BESIDE.match(line[0].lstrip())
+        if _indent(line[0]) < _indent(own[0]) or (is_next and OPTION.match(line[0])):
+            return on_one_line(f"{line[0]} {text[start:end]}") if OPTION.match(line[0].lstrip()) else ""
+    return ""
 
 
 def _indent(line: str) -> int:
