@@ -14,7 +14,7 @@ from mbc_engine.mini.kinds.quotations import asked_there
     {
         "fact": "When was Ada born?|where does simon live|How many boats does the club own?|Who is the treasurer?|"
         "When he left, did she know what he wanted?|Which article is out of stock?|What is Ada angry about?|What is all the fuss about?|"
-        "What was said to be the cause?|Who wrote the short summary?|For whose sake, did she leave?|What gas was in the balloons?|Which Giants player scored?|what is the capital of Peru|How tall is it?|What happens to my fee if I leave?|What is the default of the -x option?|"
+        "What was said to be the cause?|Who wrote the short summary?|For whose sake, did she leave?|What gas was in the balloons?|Which Giants player scored?|what is the capital of Peru|How tall is it?|What is the default of the -x option?|"
         "Which senator was angry that Houston didn't get a shuttle?|who runs nasa|What happened?",
         "keywords": "belgium panama score|taipei lantern festival mayor",
         "definition": "What does --long do?|what does the -L option of ls do|What does the name parameter of mill mean?|what is -x for in tar",
