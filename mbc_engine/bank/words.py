@@ -34,6 +34,8 @@ _SYMBOLS: Final = re.compile(r"[\u2600-\u27bf\u2b50\u2b55\U0001f000-\U0001faff]|
 _PARTED: Final = re.compile(r"(?<!\d)\d++(?:[.,:]\d++)+")
 # Words within names like max_size and RBC113.
 _WITHIN: Final = re.compile(r"[^\W\d_]{3,}")
+OPTION: Final = re.compile(r"(?<!\S)--?[^\W\d_][\w-]*")  # of a program: -x, --exclude
+_SETTING: Final = re.compile(r"\b([\w-]+) (?:option|flag|switch|parameter|argument|setting)\b")
 _CAPITALISED: Final = re.compile(r"\b([A-Z]\w+) (?=([A-Z]\w+))")
 _PLURALS: Final = (("ies", "y"), ("sses", "ss"), ("ss", "ss"), ("us", "us"), ("is", "is"), ("s", ""))
 _SUFFIXES: Final = ("ing", "ed", "ly", "er", "or", "ion", "ment", "al", "ive", "e")
@@ -75,19 +77,28 @@ def tokens_of(text: str) -> list[str]:
 
 
 def content_words(text: str) -> set[str]:
-    """The words of a text that tell what it is about; of one that has none, like "The Who", all words."""
-    return words_in(text.lower()) - _common_words() or words_in(text.title())
+    """The words of a text that tell what it is about; of one that has none, like "The Who", all words.
+
+    A common word does if it names an option, as in "the name parameter".
+    """
+    text = text.lower()
+    named = words_in(" ".join(_SETTING.findall(text))) - ENGLISH
+    return words_in(text) - (_common_words() - named) or words_in(text.title())
 
 
 def matcher(question: str) -> Callable[[str], set[object]]:
-    """Finds in texts the content words of a question as they are written, and any two words of it that are neighbours."""
+    """Finds in texts the content words of a question as they are written, and any two words of it that are neighbours.
+
+    An option of a program is found with its dashes and its case.
+    """
     tokens, content = tokens_of(question), content_words(question)
     pairs = {pair for pair in pairwise(tokens) if not content.isdisjoint((*pair, "".join(pair)))}
-    sought = content & set(tokens)
+    sought, options = content & set(tokens), {*OPTION.findall(question)}
 
     def shared_words(text: str) -> set[object]:
         there = tokens_of(text)
-        return sought.intersection(there) | pairs.intersection(pairwise(there))
+        written = {option for option in options if re.search(rf"(?<![\w-]){option}(?![\w-])", text)}
+        return sought.intersection(there) | pairs.intersection(pairwise(there)) | written
 
     return shared_words
 

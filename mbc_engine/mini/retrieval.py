@@ -29,6 +29,7 @@ from mbc_engine.lm.bert import one_thread
 from mbc_engine.ranking import Hit, Ranking, log_weights
 from mbc_engine.sources import Passages
 from mbc_engine.text.dates import Period, period_in
+from mbc_engine.text.language import ENGLISH
 
 # Chosen on questions about six articles that are in neither the codebooks' data nor `squad_val`.
 LENGTH_SHARE: Final = 0.25
@@ -349,14 +350,17 @@ def checked(question: str, hits: Sequence[Hit], texts: Sequence[str | None]) -> 
     """
     if None in texts:
         return list(hits)
-    found, emphasis = matcher(question), _emphasis(question)
+    found, emphasis, content = matcher(question), _emphasis(question), content_words(question)
     held = [found(text or "") for text in texts]
     counts = Counter(chain.from_iterable(held))
-    rarity = {
-        # Two words next to each other count more, the fewer words there are.
-        each: EXACTNESS * emphasis ** (3 if isinstance(each, tuple) else 2) * math.log((len(hits) + 1) / (count + 0.5))
-        for each, count in counts.items()
-    }
+
+    def exactness(each: object) -> float:
+        """More the fewer words there are; of two next to each other most, but not of "packages are" and the like."""
+        if not isinstance(each, tuple):
+            return EXACTNESS * emphasis**2
+        return EXACTNESS * (emphasis**3 if content.issuperset(each) or ENGLISH.isdisjoint(each) else 1)
+
+    rarity = {each: exactness(each) * math.log((len(hits) + 1) / (count + 0.5)) for each, count in counts.items()}
     weights = [hit.share * math.exp(sum(map(rarity.__getitem__, stems))) for hit, stems in zip(hits, held, strict=True)]
     total = sum(weights) + max(0.0, 1 - sum(hit.share for hit in hits))
     changed = [replace(hit, share=weight / total) for hit, weight in zip(hits, weights, strict=True)]

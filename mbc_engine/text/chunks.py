@@ -52,22 +52,76 @@ _ROW: Final = re.compile(
 )
 # What stands in a column of such a row.
 _CELL: Final = re.compile(r"[^\s;](?:[^\n\t ;]| (?! ))*")
+_GAP: Final = re.compile(r"(?<=\S)(?: {2,}| *\t[ \t]*)(?=\S)")
+_WIDEST_GAP: Final = 3  # of justified text
+# Lines that are not longer are entries, not parts of a paragraph that was wrapped or justified.
+_NARROW: Final = 60
+_FEWEST_WRAPPED: Final = 3  # lines, of which a paragraph is seen to be wrapped
+_BULLET: Final = re.compile(r"[ \t]*(?:[-*+\u2022]|\(?\w{1,2}[.)])[ \t]")
+
+
+def _without_justification(text: str) -> str:
+    """The text with no gaps in justified lines, each filled, so that these are no rows of tables.
+
+    The gaps of a row stand below or above those of another, or are tabs. `col` makes some gaps of manual pages tabs.
+    """
+    if "  " not in text:
+        return text
+    lines = text.split("\n")
+    gaps = [[gap.span() for gap in _GAP.finditer(line.expandtabs())] for line in lines]
+    for at, own in enumerate(gaps):
+        is_wide = any(end - start > _WIDEST_GAP for start, end in own)
+        if len(own) < 2 or is_wide or len(lines[at]) <= _NARROW or "  " not in lines[at].strip():
+            continue
+        beside = (gaps[other] for other in (at - 1, at + 1) if 0 <= other < len(lines))
+        if not any(
+            all(any(min(end, last) - max(start, first) > 1 for first, last in other) for start, end in own)
+            for other in beside
+        ):
+            lines[at] = _GAP.sub(lambda gap: " " + "_" * (len(gap[0]) - 1), lines[at])
+    return "\n".join(lines)
+
+
+def _continuations(text: str) -> set[int]:
+    """Where the further lines of wrapped paragraphs begin: the first word of each did not fit into the line before."""
+    paragraphs: list[list[tuple[int, str]]] = [[]]
+    start = 0
+    for line in text.split("\n"):
+        begin = start + len(line) - len(line.lstrip())
+        start += len(line) + 1
+        if not line.strip() or _ROW.match(text, begin):
+            paragraphs.append([])
+        else:
+            paragraphs += [[]] if _BULLET.match(line) else []
+            paragraphs[-1].append((begin, line.rstrip()))
+    starts = set[int]()
+    for lines in paragraphs:
+        width = max((len(line) for _, line in lines), default=0)
+        is_wrapped = len(lines) >= _FEWEST_WRAPPED and width > _NARROW
+        if is_wrapped and all(
+            len(line) + len(following.split(maxsplit=1)[0]) >= width for (_, line), (_, following) in pairwise(lines)
+        ):
+            starts |= {begin for begin, _ in lines[1:]}
+    return starts
 
 
 def split_sentences(text: str) -> list[tuple[int, int]]:
     """Spans (start, end) of the sentences, in order, covering every character that is not white space.
 
     A blank line always ends a sentence; a single line break does unless the text plainly runs on (a lower-case word
-    follows, or a comma precedes it, and no row of a table follows).
+    follows, a comma precedes it, or all lines of the paragraph are full, and no row of a table follows).
     """
     spans: list[tuple[int, int]] = []
     start = end = 0
     previous = ""
+    with_rows = _without_justification(text)
+    continuations = _continuations(with_rows) if "\n" in text else ()
     for match in _WORD.finditer(text):
+        gap = " " if match.start() in continuations else text[end : match.start()]
         if not previous:
             start = match.start()
-        elif _is_end(previous, gap := text[end : match.start()], match[0], is_first=start == end - len(previous)) or (
-            "\n" in gap and _ROW.match(text, match.start())
+        elif _is_end(previous, gap, match[0], is_first=start == end - len(previous)) or (
+            "\n" in gap and _ROW.match(with_rows, match.start())
         ):
             spans.append((start, end))
             start = match.start()
@@ -185,6 +239,7 @@ _Span = tuple[int, int, int]
 
 # A chunk with less than this share of the tokens goes on in the next section.
 _SMALLEST_SHARE: Final = 1 / 8
+_LARGEST_NAMES: Final = 1 / 4  # that are moved to the chunk with what is said of them
 
 
 def chunk(
@@ -272,7 +327,7 @@ def with_captions(text: str, sections: Sequence[Section]) -> Sequence[Section]:
     All its rows must know these.
     """
     with_tables = list(sections)
-    for table in _TABLE.finditer(text):
+    for table in _TABLE.finditer(_without_justification(text)):
         start, end = table.span("rows")
         first, last = (bisect_right(sections, at, key=lambda section: section.start) for at in (start, end))
         context = sections[first - 1].context if first else ""
@@ -294,22 +349,41 @@ def _packed(
 ) -> list[tuple[int, int]]:
     packed: list[tuple[int, int]] = []
     room, most_left, at, is_row = 0, max_tokens * (1 - _SMALLEST_SHARE), 0, False
+    with_rows = _without_justification(text)
+    names: list[_Span] = []  # at the end of the last chunk, of what may follow further in
+    before_names = 0
     for start, end, tokens in spans:
         following = bisect_right(starts, start, lo=at)
         is_section, at = following > at, following
         is_apart = (is_section and room <= most_left) or start in records
         gap = text[packed[-1][1] : start] if packed else "\n"
         if "\n" in gap:
-            was_row, is_row = is_row, _ROW.match(text, start, end) is not None
+            was_row, is_row = is_row, _ROW.match(with_rows, start, end) is not None
             is_apart = is_apart or (was_row and (is_row or is_section or gap.count("\n") > 1))
+        own_end = packed[-1][1] if packed else 0
         # Parts of one word stay apart: without white space between them their counts need not add up.
-        if packed and tokens <= room and packed[-1][1] < start and not is_apart:
+        if packed and tokens <= room and own_end < start and not is_apart:
             packed[-1] = (packed[-1][0], end)
             room -= tokens
         else:
-            packed.append((start, end))
-            room = max_tokens - tokens
+            begin, room = start, max_tokens - tokens
+            named = sum(tokens for *_, tokens in names)
+            is_further_in = names and _indent(text, start) > _indent(text, names[0][0])
+            if is_further_in and not is_apart and named <= min(room, max_tokens * _LARGEST_NAMES):
+                begin, room, packed[-1] = names[0][0], room - named, (packed[-1][0], before_names)
+            packed.append((begin, end))
+        is_name = (
+            "\n" in gap and text[end : end + 1] == "\n" and text[end - 1] not in ".!?:;," and packed[-1][0] < start
+        )
+        before_names = before_names if names and is_name else own_end
+        names = [*names, (start, end, tokens)] if is_name else []
     return packed
+
+
+def _indent(text: str, start: int) -> int:
+    """How far in a line begins, with the character `start` of a text in it."""
+    before = text[text.rfind("\n", 0, start) + 1 : start].expandtabs()
+    return len(before) - len(before.lstrip())
 
 
 @dataclass(frozen=True)

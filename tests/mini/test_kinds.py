@@ -14,9 +14,10 @@ from mbc_engine.mini.kinds.quotations import asked_there
     {
         "fact": "When was Ada born?|where does simon live|How many boats does the club own?|Who is the treasurer?|"
         "When he left, did she know what he wanted?|Which article is out of stock?|What is Ada angry about?|What is all the fuss about?|"
-        "What was said to be the cause?|Who wrote the short summary?|For whose sake, did she leave?|What gas was in the balloons?|Which Giants player scored?|what is the capital of Peru|How tall is it?|"
+        "What was said to be the cause?|Who wrote the short summary?|For whose sake, did she leave?|What gas was in the balloons?|Which Giants player scored?|what is the capital of Peru|How tall is it?|What is the default of the -x option?|"
         "Which senator was angry that Houston didn't get a shuttle?|who runs nasa|What happened?",
         "keywords": "belgium panama score|taipei lantern festival mayor",
+        "definition": "What does --long do?|what does the -L option of ls do|What does the name parameter of mill mean?|what is -x for in tar",
         "list": "Which boats does the club own?|Who are the members of the board?|What do I need to pack?|Who was present at the meeting?|"
         "On which days is it closed?|List all the rules|what does edie need to pack for the trip|What goes into the icing?",
         "steps": "how do i compare with git?|how does a volunteer get their money back|How do I reset the meter?|how to descale a kettle|What are the steps of cutting a quill?",
@@ -61,6 +62,12 @@ MILL = "# The mill\n\nStarting the mill:\n\n1. Open the gate.\n2. Lift the sluic
         ("How do I start the mill?", "", MILL, ("1. Open the gate. 2. Lift the sluice, slowly. 3. Wait.", 3)),
         ("What is the second step of starting the mill?", "", MILL, ("Lift the sluice, slowly.", 1)),
         ("How do I clean it?", "Wipe", "It is old. Wipe it with a damp cloth.", ("Wipe it with a damp cloth.", 0)),
+        ("How do I install it?", "add it", "# Mill\n\nFirst, add it:\n\n```sh\nmill add\n```\n\nThis takes a while.", ("First, add it: mill add", 0)),
+        ("How do I update it?", "run", "To update it, run\n\nmill get\n\nand then\n\nmill set\n\nIt may ask.",
+         ("To update it, run mill get and then mill set", 0)),
+        ("How do I reset it?", "hold", "- hold it for an hour\n\nIt is old.", ("- hold it for an hour", 0)),
+        ("How do I limit it?", "Limit", "  --rate=N\n    Limit the speed\n    of it. It is high.", ("--rate=N Limit the speed of it.", 0)),
+        ("How do I list them?", "-t", "-t, --list\n    List all. It is slow.\n-x\n    Rest.", ("-t, --list List all. It is slow.", 0)),
         ("Which countries signed?", "Peru", "It was signed by Peru, Chile, Cuba and the Gambia in 1998.",
          ("Peru, Chile, Cuba and the Gambia", 4)),
         ("Which materials were used?", "brick", "It is of brick, red stone and glass.", ("brick, red stone and glass", 3)),
@@ -128,6 +135,8 @@ def test_lists_steps_and_causes(question: str, span: str, text: str, expected: t
         ("Is Ada Holm's subscription paid?", "No: 81; Name: Ada Holm; Fee paid: no; Notes: bursary", "No"),
         ("Is Bo Holm's subscription paid?", "No: 81; Name: Ada Holm; Fee paid: no; Notes: bursary", None),
         ("Does the mill run on Sundays?", "Does the mill run on Sundays?\nBo: no, it rests", "No"),
+        ("Can I sell the mill?", "1.1. Can I sell the mill? 1.2. Is it old?\n\n1.1. Can I sell the mill?\n\nGo ahead, if you own it.",
+         "Can I sell the mill? Go ahead, if you own it."),
         ("Did we hire a car?", "Hire a car in Vik.", "Hire a car in Vik."),
         ("Did we hire a car?", "We hired a car in Vik.", "Yes"),
         ("Is the meeting on Friday?", "The meeting on Friday is cancelled.", "The meeting on Friday is cancelled."),
@@ -177,6 +186,27 @@ def test_lists_steps_and_causes(question: str, span: str, text: str, expected: t
 def test_sentences(question: str, text: str, expected: str | None) -> None:
     given = answer(question, text)
     assert (given and given[0]) == expected
+
+
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        ("What does -L do?", "Follow links."),
+        ("What does the --long option do?", "Show the owner, and the size. It is slow."),
+        ("What is --all for?", "show all files"),
+        ("What does the name parameter do?", "str What it is called."),
+        ("What does --other do?", None),
+        ("What does --long do in tar?", None),  # another program's
+    ],
+)
+def test_definitions(question: str, expected: str | None) -> None:
+    manual = (
+        "With -L and --other, more is said.\n\n--all   show all files\n-L\n      Follow links.\n\n-l, --long\n--longer\n"
+        "      Show the owner,\n      and the size. It is slow. It was added late.\n\n--other\n\n* name  : str\n    What it is called."
+    )
+    for text in (manual, manual.replace("\n      ", "\n")):  # as `roff` has it, not further in
+        given = answer(question, text)
+        assert (given and given[0]) == expected
 
 
 def test_a_list_goes_on_in_the_next_chunk() -> None:
@@ -278,6 +308,7 @@ def test_entries_of_a_list_are_counted(question: str, text: str, expected: str |
         ("where are the logs", "How is it? Good. Where are the logs? In X. There are two. Why? So.", ("In X. There are two.", True)),
         ("Where are the logs?", "Q: Where are the logs?\nA: In X.\n\nMore.", ("In X.", True)),
         ("Where are the logs?", "## Where are the logs?\n\nIn X.\n\nMore.", ("In X.", True)),
+        ("Where are the logs?", "Where are the logs?\n\nAsk with:\n\nmill log\n\nMore.", ("Ask with: mill log", True)),
         ("Who sings?", "[18:05] Bo: ok. who sings?\n[18:06] Cy: Ada does\n[18:07] Bo: good", ("[18:06] Cy: Ada does", False)),
         ("Who sings?", "Who sings? Who plays? Bo.", None),
         ("Who sings?", "I know who sings.", None),

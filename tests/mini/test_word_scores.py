@@ -122,6 +122,7 @@ def test_word_scores_follow_changes(
         ("storm glass", "A storm glass shows the weather."),
         ("BV-3381", "Pump BV-3381 is out of order."),
         ("--include-untracked", "git stash --include-untracked keeps new files."),
+        ("What does tar -L do?", "tar -L follows links."),
         ("the who", "They heard the Who play."),
         ("token losses", "See token_losses for that."),
         ("\u6a4b\u306e", "\u6771\u4eac\u306e\u6a4b\u306e\u4e0b"),
@@ -135,6 +136,7 @@ def test_words_as_they_are_and_phrases_count_more(query: str, right: str) -> Non
             "The glass broke in a storm.",
             "Pump 3381 is a BV.",
             "Include what is untracked.",
+            "tar -l counts links.",
         ),
         *("Who has the key?", "Losses of a token.", "\u306e\u6a4b\u6771\u4eac", right),
     ]
@@ -144,6 +146,12 @@ def test_words_as_they_are_and_phrases_count_more(query: str, right: str) -> Non
     assert sum(hit.share for hit in found) <= 1
     for question, known in (("nothing of this", texts), (query, [None, *texts[1:]])):
         assert [hit.chunk for hit in checked(question, hits, known)] == list(range(len(texts)))
+
+
+def test_words_between_others_are_no_phrase() -> None:
+    texts = ["Those who see which parcels are here, leave.", "Parcels weighed in May."]
+    hits = [Hit(chunk, 0.1, document=chunk) for chunk in range(len(texts))]
+    assert checked("How do I see which parcels are weighed?", hits, texts)[0].chunk == 1
 
 
 def test_phrases_in_texts_that_only_a_language_model_can_decode(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -63,6 +63,31 @@ def test_rows_without_names_of_columns_are_apart(rows):
     assert chunk("\n".join(rows), words, 50) == rows
 
 
+def test_justified_lines_are_no_rows():
+    text = (
+        "    The  mill  of  the  valley  was  built when the river had been\n"
+        "    dammed,  and  its  wheel  turned four stones from spring until\n"
+        "    the  first frost.\tThe miller  lived  above  it, and  his  two\n"
+        "    sons slept in the loft."
+    )
+    assert chunk(text, words, 60) == [text.strip()]
+
+
+def test_rows_with_narrow_gaps_stand_below_each_other():
+    rows = [
+        "Curlew, the old one of the harbour club  berth seven   Tomas Lind",
+        "Plover, a gift of the fishing company    berth twelve  Hana Sato",
+    ]
+    assert chunk("\n".join(rows), words, 50) == rows
+
+
+def test_names_stay_with_what_is_said_of_them():
+    text = "Options\n  -a\n    Show all.\n  -l\n  --long\n    Show the owner.\n  -x\nAs of May."
+    owner = "-l\n  --long\n    Show the owner.\n  -x"
+    assert chunk(text, words, 8) == ["Options\n  -a\n    Show all.", owner, "As of May."]
+    assert chunk(text.replace("\n    ", "\n  "), words, 8)[1] == "Show the owner.\n  -x\nAs of May."
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -1,6 +1,7 @@
 """Sentence ends, by example; and that no character is lost."""
 
 from itertools import pairwise
+from textwrap import fill
 
 import pytest
 from hypothesis import given
@@ -52,6 +53,21 @@ def test_one_line(parts):
 )
 def test_line_breaks(text, expected):
     assert sentences(text) == expected
+
+
+def test_full_lines_run_on():
+    text = (
+        "Until the last day of summer, the ferry to the islands is run by a company from the town of "
+        "Vik, whose boats leave every hour from the old pier on the north side of the harbour beside "
+        "Tomas Lind's fish shop."
+    )
+    wrapped = fill(text, 92)
+    assert wrapped.count("\n") == 2
+    assert sentences(wrapped) == [wrapped]
+    assert (
+        len(sentences(wrapped.replace("a company from", "some from"))) == 3
+    )  # a line with room left: they may be entries
+    assert len(sentences(wrapped.replace("\n", "\n- "))) == 3
 
 
 @given(st.text(alphabet=st.sampled_from("aB1.!?…\"')[] \n\t,") | st.characters()))

@@ -8,7 +8,18 @@ from mbc_engine.mini.words import ORDINALS
 from mbc_engine.text.language import AUXILIARIES, QUESTION_WORDS, canonical_question
 
 Kind = Literal[
-    "fact", "keywords", "list", "step", "steps", "cause", "summary", "mentions", "several", "yes_no", "comparison"
+    "fact",
+    "keywords",
+    "definition",
+    "list",
+    "step",
+    "steps",
+    "cause",
+    "summary",
+    "mentions",
+    "several",
+    "yes_no",
+    "comparison",
 ]
 
 NUMBERS: Final = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
@@ -43,6 +54,9 @@ CUES: Final = {
 OF_AGE: Final = ("older", "younger", "newer")
 OF_SPEED: Final = ("faster", "slower")
 COMPARATIVE: Final = rf"\b(?:{'|'.join(CUES)})\b"
+SETTING: Final = r"(?:option|flag|switch|parameter|argument|setting)"
+_OPTION: Final = r"--?[^\W\d_][\w-]*"
+_OF_WHAT: Final = rf"(?: {SETTING})?(?: (?:in|of|for) [\w.-]+)?"
 _GIVE: Final = r"^(?:please )?(?:give (?:me|us) )?(?:an? |the )?(?:short |brief |quick )?"
 _IN_SHORT: Final = r"(?:,? (?:briefly|in short)|[,;:?] (?:short|brief|quick) summary)"
 _DECIDED: Final = r"^what (?:was|were|has been) (?:decided|agreed|discussed|said|planned)"
@@ -57,6 +71,7 @@ _FORMS: Final[Sequence[tuple[Kind, str]]] = (
     ("summary", rf"{_GIVE}(?:summary|overview|outline|gist|main points) (?:of|on|about)\b|[,;:?] (?:short|brief|quick) summary$"),
     ("summary", rf"^what (?:is|are|was|were) (?:the|this|that|my|our|his|her|an?) (?:\w+ )*?(?:{_NOTES}|{_WORKS})(?: (?:to|from|of|by|in|with|at|between) .*)? about(?:,? (?:briefly|in short|please))?$"),
     ("summary", rf"{_DECIDED} (?:about|on|at|in|by|for|with)\b."),
+    ("definition", rf"^what (?:does|do) (?:the )?(?:[\w-]+ )?(?:{_OPTION}|[\w.-]+(?= {SETTING}\b)){_OF_WHAT} (?:do|mean|stand for)\b|^what(?:'s| is) (?:the )?(?:[\w-]+ )?{_OPTION}{_OF_WHAT}(?: (?:used )?for)?(?: in [\w.-]+)?$"),
     ("comparison", rf"^(?=.* or )(?=.*{COMPARATIVE})(?:who|which|what|where|{ANY_AUXILIARY})\b|^(?:compare|(?:what (?:is|are) )?(?:the )?differences? between|how (?!do (?:i|we|you) )(?:do|does|did|is|are) .* (?:differ|compare|different)(?: from| to| with))\b"),
     ("step", rf"\b{ANY_ORDINAL} step\b|\bstep (?:number |no\. ?)?{ANY_NUMBER}\b"),
     ("steps", rf"^how (?:to|(?:do|does|can|should|must|would|could) {_YOU})\b|^(?:what|which|list|show).* (?:steps|instructions)\b"),
@@ -87,7 +102,7 @@ def kind_of(question: str) -> Kind:
 
 # How many of the passages found are looked at; the reader has read the first few.
 LOOKED_AT: Final[Mapping[Kind, int]] = {
-    "list": 24, "mentions": 24, "summary": 12, "several": 10, "comparison": 8, "keywords": 6, "yes_no": 6, "cause": 6, "step": 6, "steps": 6
+    "list": 24, "mentions": 24, "definition": 24, "summary": 12, "several": 10, "comparison": 8, "keywords": 6, "yes_no": 6, "cause": 6, "step": 6, "steps": 6
 }  # fmt: skip
 # Of these, the reader reads so many to find an answer in each, if no passage has all: `compose` them as "several".
 READ: Final[Mapping[Kind, int]] = {"several": 10, "list": 8}

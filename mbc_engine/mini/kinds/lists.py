@@ -7,8 +7,19 @@ from itertools import chain
 from typing import Final, NamedTuple
 
 from mbc_engine.bank.words import stems_of
+from mbc_engine.mini.kinds.definitions import with_option
 from mbc_engine.mini.kinds.forms import ANY_NUMBER, ANY_ORDINAL, LOOKED_AT, NUMBERS, Kind
-from mbc_engine.mini.kinds.passages import GENERIC, NAMED, Item, Passage, Reply, Row, joined, table_rows
+from mbc_engine.mini.kinds.passages import (
+    GENERIC,
+    NAMED,
+    Item,
+    Passage,
+    Reply,
+    Row,
+    joined,
+    table_rows,
+    with_introduced,
+)
 from mbc_engine.mini.words import NEGATION, ORDINALS, missing
 from mbc_engine.sources import content_stems, sentence_around
 from mbc_engine.text import split_sentences
@@ -103,7 +114,10 @@ def whole_list(kind: Kind, question: str, passages: Sequence[Passage], best: int
     if best is None or span is None:
         return None
     if kind == "steps":
-        return Reply(sentence_around(passages[best].text, *span))
+        text = passages[best].text
+        around = [each for each in split_sentences(text) if each[0] < span[1] and each[1] > span[0]]
+        first, last = around[0][0], around[-1][1]
+        return Reply(with_option(text, first, last) or with_introduced(text, first, last))
     text, start = passages[best].text, span[0]
     end = _end_of_list(text, *span)
     edges = [start, *(edge for match in _SEPARATOR.finditer(text, start, end) for edge in match.span()), end]

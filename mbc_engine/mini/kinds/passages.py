@@ -132,6 +132,7 @@ class Sentence(NamedTuple):
 
 
 _FEWEST_WORDS: Final = 4
+_NO_ANSWER: Final = re.compile(r"\?[\W\d]*\Z")  # in a table of contents, the number of the next one follows
 
 
 def sentences_of(passages: Sequence[Passage], *, joins: bool = False) -> list[Sentence]:
@@ -155,7 +156,31 @@ def sentences_of(passages: Sequence[Passage], *, joins: bool = False) -> list[Se
 
 
 def _is_fragment(text: str) -> bool:
-    return (len(text.split()) < _FEWEST_WORDS and ": " not in text) or text.endswith("?")
+    return (len(text.split()) < _FEWEST_WORDS and ": " not in text) or _NO_ANSWER.search(text) is not None
+
+
+# A paragraph, or code between fences.
+_BLOCK: Final = re.compile(
+    r"\s*\n[ \t]*(?P<fence>```[^\n]*\n)?[ \t]*(?P<text>\S.*?)(?(fence)(?:\n[ \t]*```|\Z)|(?=\n[ \t]*\n|\Z))", re.DOTALL
+)
+_LONGEST_BLOCK: Final = 400  # characters
+_RUNS_ON: Final = re.compile(r"[a-z<$`]")
+_FENCE: Final = re.compile(r"^[ \t]*```.*$", re.MULTILINE)
+
+
+def with_introduced(text: str, start: int, end: int) -> str:
+    """A part of a text on one line, with the paragraph or code that it introduces: what it says to run, below "run:".
+
+    Without the colon, only what goes on in small letters, as a command, "followed by" and another.
+    """
+    said, first = text[:end].rstrip("*_`)\"'"), end
+    while not said.endswith((".", "!", "?", "\u2026")) and (block := _BLOCK.match(text, end)):
+        is_introduced = said.endswith(":") and end == first
+        runs_on = text.count("\n", end, block.start("text")) > 1 and _RUNS_ON.match(block["text"])
+        if not (is_introduced or runs_on) or len(block["text"]) > _LONGEST_BLOCK:
+            break
+        end = block.end()
+    return on_one_line(_FENCE.sub("", text[start:end]))
 
 
 def with_all(stems: set[str], passages: Sequence[Passage]) -> Iterator[tuple[int, str]]:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from itertools import accumulate, islice, takewhile
+from itertools import accumulate, islice
 from typing import Final
 
 from mbc_engine.bank.words import stems_of
@@ -17,6 +17,7 @@ from mbc_engine.mini.kinds.passages import (
     table_rows,
     topic_of,
     with_all,
+    with_introduced,
 )
 from mbc_engine.mini.words import missing
 from mbc_engine.sources import content_stems, sentence_around
@@ -144,10 +145,11 @@ def asked_there(question: str, passages: Sequence[Passage]) -> Reply | None:
         for start, end in split_sentences(passage.text):
             is_same = passage.text[end - 1] == "?" and same.search(canonical_question(passage.text[start:end]))
             if after := _PARAGRAPH.match(passage.text, end) if is_same else None:
-                said = [after["text"][slice(*span)] for span in split_sentences(after["text"])]
-                is_spoken = _SPEAKER.match(said[0]) is not None
-                said = list(takewhile(lambda one: not one.endswith("?"), said[:1] if is_spoken else said))
-                answer = on_one_line(" ".join(said))
+                text, first = after["text"], after.start("text")
+                said, is_spoken = split_sentences(text), _SPEAKER.match(text) is not None
+                asked = next((begin for begin, last in said if text[last - 1] == "?"), len(text))
+                last = max((last for _, last in said[: 1 if is_spoken else None] if last <= asked), default=0)
+                answer = with_introduced(passage.text, first, first + last) if last else ""
                 if answer and not _NO_ANSWER.match(answer):
                     return Reply(answer, (Item(answer, at, answer),), is_certain=not is_spoken)
     return None

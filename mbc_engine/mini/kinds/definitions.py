@@ -1,0 +1,76 @@
+"""What a manual says of an option or a parameter: the text beside its name or, further in, below it."""
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from mbc_engine.bank.words import OPTION, stems_of
+from mbc_engine.mini.kinds.forms import SETTING
+from mbc_engine.mini.kinds.passages import Item, Passage, Reply
+from mbc_engine.mini.words import missing
+from mbc_engine.sources import content_stems
+from mbc_engine.text import split_sentences
+from mbc_engine.text.characters import on_one_line
+
+_NAMED: Final = re.compile(rf"\b([\w.-]+) {SETTING}\b", re.IGNORECASE)
+_ANY: Final = stems_of("option flag switch parameter argument setting mean used")
+_LINE: Final = re.compile(r"^[ \t]*\S[^\n]*", re.MULTILINE)
+# A bullet and other names of the same: "-t, --list"
+_BEFORE_NAME: Final = r"^[ \t]*(?:[-*+o\u2022][ \t]+)?[`*]*(?:-[^\s,]*(?:[ =][^\s,]+)?, *)*"
+_BESIDE: Final = re.compile(r"[^\n]*?(?:[ \t]{2,}|\t|:[ \t]|[ \t][-\u2013\u2014][ \t])[ \t:]*(?=\S)")
+_MOST_SENTENCES: Final = 2
+
+
+def defined(question: str, passages: Sequence[Passage]) -> Reply | None:
+    """What is said of the option that a question asks for, in the first passage that has its other words."""
+    named = OPTION.search(question) or _NAMED.search(question)
+    if named is None:
+        return None
+    name = named[named.lastindex or 0]
+    # With a word of its own, since a question without any would count with its function words.
+    others = content_stems(f"option {question}") - stems_of(name) - _ANY
+    begun = re.compile(rf"{_BEFORE_NAME}{re.escape(name)}(?![\w-])", re.MULTILINE)
+    for at, passage in enumerate(passages):
+        lines = [] if missing(others, passage.said) else begun.finditer(passage.text)
+        if said := next(filter(None, (described(passage.text, *line.span()) for line in lines)), None):
+            return Reply(said, (Item(said, at, said),), is_certain=True)
+    return None
+
+
+def described(text: str, start: int, end: int) -> str:
+    """The first sentences of what is said of a name, which ends there in the line from `start` on; empty if nothing is.
+
+    It stands beside the name, in the next line, or in the lines below that are further in, perhaps after other names.
+    """
+    name, *below = _LINE.finditer(text, start)
+    beside = _BESIDE.match(text, end, name.end())
+    first, last, is_flat, before = (beside.end() if beside else -1), name.end(), False, name.end()
+    for line in below:
+        is_named = OPTION.match(line[0].lstrip()) is not None
+        is_further_in = _indent(line[0]) > _indent(name[0])
+        is_next = not is_named and (first < 0 or is_flat) and text.count("\n", before, line.start()) == 1
+        if is_further_in or is_next:
+            first, last, is_flat = (line.start() if first < 0 else first), line.end(), not is_further_in
+        elif first >= 0 or not is_named:
+            break
+        before = line.end()
+    if first < 0:
+        return ""
+    sentences = split_sentences(text[first:last])[:_MOST_SENTENCES]
+    return on_one_line(text[first : first + sentences[-1][1]])
+
+
+def with_option(text: str, start: int, end: int) -> str:
+    """A part of a text after the name of the option that it is said of, or a name with what is said of it; else empty."""
+    *above, own = [line for line in _LINE.finditer(text, 0, end) if line.start() <= start]
+    if OPTION.match(own[0].lstrip()) and not text[own.start() : start].strip():
+        return f"{on_one_line(own[0])} {described(text, own.start(), own.end())}".rstrip()
+    for line in reversed(above):
+        is_next = line.end() + 1 == own.start() and not _BESIDE.match(line[0].lstrip())
+        if _indent(line[0]) < _indent(own[0]) or (is_next and OPTION.match(line[0])):
+            return on_one_line(f"{line[0]} {text[start:end]}") if OPTION.match(line[0].lstrip()) else ""
+    return ""
+
+
+def _indent(line: str) -> int:
+    return len(line.expandtabs()) - len(line.expandtabs().lstrip())
