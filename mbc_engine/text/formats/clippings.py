@@ -40,8 +40,8 @@ def read_clippings(stream: ByteStream) -> Iterator[Content]:
 def _joined(entries: list[str]) -> list[str]:
     """A passage and the note about it as one entry, if two entries are these, in any order."""
     matches = [match for entry in entries if (match := _ENTRY.match(entry))]
-    lines = [_LINES.search(match["where"]) for match in matches]
-    if len(matches) < 2 or not all(lines) or matches[0]["book"] != matches[1]["book"]:
+    lines = [found for match in matches if (found := _LINES.search(match["where"]))]
+    if len(matches) < 2 or len(lines) < len(matches) or matches[0]["book"] != matches[1]["book"]:
         return entries
     passage, note = sorted(zip(lines, matches, entries, strict=True), key=lambda each: not each[0][1])
     if not passage[0][1] or note[0][1] or not int(passage[0][1]) <= int(note[0][2]) <= int(passage[0][2]):
