@@ -35,7 +35,8 @@ _PARTED: Final = re.compile(r"(?<!\d)\d++(?:[.,:]\d++)+")
 # Words within names like max_size and RBC113.
 _WITHIN: Final = re.compile(r"[^\W\d_]{3,}")
 OPTION: Final = re.compile(r"(?<!\S)--?[^\W\d_][\w-]*")  # of a program: -x, --exclude
-_SETTING: Final = re.compile(r"\b([\w-]+) (?:option|flag|switch|parameter|argument|setting)\b")
+SETTING: Final = "(?:option|flag|switch|parameter|argument|setting)"
+_SETTING_NAME: Final = re.compile(rf"\b([\w-]+) {SETTING}\b")
 _CAPITALISED: Final = re.compile(r"\b([A-Z]\w+) (?=([A-Z]\w+))")
 _PLURALS: Final = (("ies", "y"), ("sses", "ss"), ("ss", "ss"), ("us", "us"), ("is", "is"), ("s", ""))
 _SUFFIXES: Final = ("ing", "ed", "ly", "er", "or", "ion", "ment", "al", "ive", "e")
@@ -82,7 +83,7 @@ def content_words(text: str) -> set[str]:
     A common word does if it names an option, as in "the name parameter".
     """
     text = text.lower()
-    named = words_in(" ".join(_SETTING.findall(text))) - ENGLISH
+    named = words_in(" ".join(_SETTING_NAME.findall(text))) - ENGLISH
     return words_in(text) - (_common_words() - named) or words_in(text.title())
 
 

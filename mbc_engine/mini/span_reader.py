@@ -23,7 +23,7 @@ from mbc_engine.config import ReaderSettings
 from mbc_engine.errors import ModelError
 from mbc_engine.lm.bert import Bert, Floats, batches, map_tensors
 from mbc_engine.mini.penalties import Penalty, penalties
-from mbc_engine.text.chunks import split_sentences
+from mbc_engine.text.chunks import NARROW, split_sentences
 from mbc_engine.text.dates import SHORT_NAMES, asks_when
 from mbc_engine.text.language import canonical_question
 
@@ -220,8 +220,6 @@ def _log_sum_exp(values: NDArray[np.float32]) -> float:
     return most + math.log(float(np.exp(values - most).sum(dtype=np.float64)))
 
 
-# Lines that are not longer are entries, not parts of a paragraph that was wrapped.
-_NARROW: Final = 60
 _STOPS: Final = ".!?\u2026:;,"
 _BOX: Final = re.compile(r"^[ \t]*(?:[-*+]|\d+[.)])[ \t]+(\[[ xX]\])(?=[ \t])", re.MULTILINE)
 # In the name of a column, at its start or after a number: "Mar: 7", "Mar 24: 7", "Week 1 Tue: 7".
@@ -250,7 +248,7 @@ def as_read(passage: str, *, keeps_times: bool = False) -> tuple[str, Sequence[i
     width = max(map(len, passage.split("\n")))
     for (_, end), (following, _) in pairwise(split_sentences(passage)):
         line = end - passage.rfind("\n", 0, end)
-        is_entry = width <= _NARROW or line + len(passage[following:].split(maxsplit=1)[0]) <= width
+        is_entry = width <= NARROW or line + len(passage[following:].split(maxsplit=1)[0]) <= width
         if "\n" in passage[end:following] and passage[end - 1] not in _STOPS and is_entry:
             changes[end, end + 1] = ";"
     parts, origins, done = list[str](), list[int](), 0

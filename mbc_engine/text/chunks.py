@@ -9,7 +9,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
@@ -55,7 +55,7 @@ _CELL: Final = re.compile(r"[^\s;](?:[^\n\t ;]| (?! ))*")
 _GAP: Final = re.compile(r"(?<=\S)(?: {2,}| *\t[ \t]*)(?=\S)")
 _WIDEST_GAP: Final = 3  # of justified text
 # Lines that are not longer are entries, not parts of a paragraph that was wrapped or justified.
-_NARROW: Final = 60
+NARROW: Final = 60
 _FEWEST_WRAPPED: Final = 3  # lines, of which a paragraph is seen to be wrapped
 _BULLET: Final = re.compile(r"[ \t]*(?:[-*+\u2022]|\(?\w{1,2}[.)])[ \t]")
 
@@ -71,7 +71,7 @@ def _without_justification(text: str) -> str:
     gaps = [[gap.span() for gap in _GAP.finditer(line.expandtabs())] for line in lines]
     for at, own in enumerate(gaps):
         is_wide = any(end - start > _WIDEST_GAP for start, end in own)
-        if len(own) < 2 or is_wide or len(lines[at]) <= _NARROW or "  " not in lines[at].strip():
+        if len(own) < 2 or is_wide or len(lines[at]) <= NARROW or "  " not in lines[at].strip():
             continue
         beside = (gaps[other] for other in (at - 1, at + 1) if 0 <= other < len(lines))
         if not any(
@@ -97,7 +97,7 @@ def _continuations(text: str) -> set[int]:
     starts = set[int]()
     for lines in paragraphs:
         width = max((len(line) for _, line in lines), default=0)
-        is_wrapped = len(lines) >= _FEWEST_WRAPPED and width > _NARROW
+        is_wrapped = len(lines) >= _FEWEST_WRAPPED and width > NARROW
         if is_wrapped and all(
             len(line) + len(following.split(maxsplit=1)[0]) >= width for (_, line), (_, following) in pairwise(lines)
         ):
@@ -111,6 +111,10 @@ def split_sentences(text: str) -> list[tuple[int, int]]:
     A blank line always ends a sentence; a single line break does unless the text plainly runs on (a lower-case word
     follows, a comma precedes it, or all lines of the paragraph are full, and no row of a table follows).
     """
+    return list(_sentences_of_passage(text) if len(text) <= _PASSAGE else _sentences(text))
+
+
+def _sentences(text: str) -> tuple[tuple[int, int], ...]:
     spans: list[tuple[int, int]] = []
     start = end = 0
     previous = ""
@@ -126,7 +130,12 @@ def split_sentences(text: str) -> list[tuple[int, int]]:
             spans.append((start, end))
             start = match.start()
         previous, end = match[0], match.end()
-    return [*spans, (start, end)] if previous else []
+    return (*spans, (start, end)) if previous else ()
+
+
+# A question divides each of the passages that it reads some five times.
+_PASSAGE: Final = 4096  # characters
+_sentences_of_passage: Final = lru_cache(64)(_sentences)
 
 
 def _is_end(word: str, gap: str, following: str, *, is_first: bool) -> bool:

@@ -20,6 +20,7 @@ from tests.text.conftest import sections
          "Day: 14 July\nHue: blue"),
         ("<input type=checkbox checked> a<br><input type=radio>b<input type=submit value=Go><textarea> x\ny</textarea>",
          "[x] a\n[ ] b: x\ny"),
+        ("<input type=checkbox checked=false> a", "[x] a"),  # as browsers show it
         ("<div><en-todo checked='true'/>a</div><div><en-todo checked='false'/>b</div>", "[x] a\n\n[ ] b"),
         ("a<img alt='A map'>b <a href='mailto:x@y.z?subject=s'>mail</a>", "a A map b mail (x@y.z)"),
         ("10<sup>6</sup> <s>7</s><sup>8</sup>", "10\u2076 ~~7~~\u2078"),

@@ -4,8 +4,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from mbc_engine.bank.words import OPTION, stems_of
-from mbc_engine.mini.kinds.forms import SETTING
+from mbc_engine.bank.words import OPTION, SETTING, stems_of
 from mbc_engine.mini.kinds.passages import Item, Passage, Reply
 from mbc_engine.mini.words import missing
 from mbc_engine.sources import content_stems

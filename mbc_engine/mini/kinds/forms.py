@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final, Literal
 
+from mbc_engine.bank.words import OPTION, SETTING
 from mbc_engine.mini.words import ORDINALS
 from mbc_engine.text.language import AUXILIARIES, QUESTION_WORDS, canonical_question
 
@@ -54,8 +55,6 @@ CUES: Final = {
 OF_AGE: Final = ("older", "younger", "newer")
 OF_SPEED: Final = ("faster", "slower")
 COMPARATIVE: Final = rf"\b(?:{'|'.join(CUES)})\b"
-SETTING: Final = r"(?:option|flag|switch|parameter|argument|setting)"
-_OPTION: Final = r"--?[^\W\d_][\w-]*"
 _OF_WHAT: Final = rf"(?: {SETTING})?(?: (?:in|of|for) [\w.-]+)?"
 _GIVE: Final = r"^(?:please )?(?:give (?:me|us) )?(?:an? |the )?(?:short |brief |quick )?"
 _IN_SHORT: Final = r"(?:,? (?:briefly|in short)|[,;:?] (?:short|brief|quick) summary)"
@@ -71,7 +70,7 @@ _FORMS: Final[Sequence[tuple[Kind, str]]] = (
     ("summary", rf"{_GIVE}(?:summary|overview|outline|gist|main points) (?:of|on|about)\b|[,;:?] (?:short|brief|quick) summary$"),
     ("summary", rf"^what (?:is|are|was|were) (?:the|this|that|my|our|his|her|an?) (?:\w+ )*?(?:{_NOTES}|{_WORKS})(?: (?:to|from|of|by|in|with|at|between) .*)? about(?:,? (?:briefly|in short|please))?$"),
     ("summary", rf"{_DECIDED} (?:about|on|at|in|by|for|with)\b."),
-    ("definition", rf"^what (?:does|do) (?:the )?(?:[\w-]+ )?(?:{_OPTION}|[\w.-]+(?= {SETTING}\b)){_OF_WHAT} (?:do|mean|stand for)\b|^what(?:'s| is) (?:the )?(?:[\w-]+ )?{_OPTION}{_OF_WHAT}(?: (?:used )?for)?(?: in [\w.-]+)?$"),
+    ("definition", rf"^what (?:does|do) (?:the )?(?:[\w-]+ )?(?:{OPTION.pattern}|[\w.-]+(?= {SETTING}\b)){_OF_WHAT} (?:do|mean|stand for)\b|^what(?:'s| is) (?:the )?(?:[\w-]+ )?{OPTION.pattern}{_OF_WHAT}(?: (?:used )?for)?(?: in [\w.-]+)?$"),
     ("comparison", rf"^(?=.* or )(?=.*{COMPARATIVE})(?:who|which|what|where|{ANY_AUXILIARY})\b|^(?:compare|(?:what (?:is|are) )?(?:the )?differences? between|how (?!do (?:i|we|you) )(?:do|does|did|is|are) .* (?:differ|compare|different)(?: from| to| with))\b"),
     ("step", rf"\b{ANY_ORDINAL} step\b|\bstep (?:number |no\. ?)?{ANY_NUMBER}\b"),
     ("steps", rf"^how (?:to|(?:do|does|can|should|must|would|could) {_YOU})\b|^(?:what|which|list|show).* (?:steps|instructions)\b"),

@@ -370,7 +370,8 @@ class Page:
     def _begin_field(self, tag: str, attributes: Mapping[str, str]) -> None:
         kind = attributes.get("type", "text" if tag == "input" else "checkbox").lower()
         if kind in ("checkbox", "radio"):
-            self._write_apart("[x]" if attributes.get("checked", "false") != "false" else "[ ]")
+            is_checked = "checked" in attributes if tag == "input" else attributes.get("checked", "false") != "false"
+            self._write_apart("[x]" if is_checked else "[ ]")
         elif kind not in _BUTTONS and (value := attributes.get("value", "")):
             self._write_value(value)
 

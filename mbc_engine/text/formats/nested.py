@@ -233,7 +233,8 @@ def _with_names(value: Any) -> Any:
     def collect(part: Any, depth: int) -> None:
         if isinstance(part, dict):
             id, name = (
-                next((text for key in keys if isinstance(text := part.get(key), str)), "") for keys in (_IDS, _LABELS)
+                next((text for key in keys if isinstance(text := part.get(key), str)), "")
+                for keys in (_IDS, _NAMES_OF_THINGS)
             )
             if name and len(id) >= _SHORTEST_ID and re.search(r"\d", id):
                 names.setdefault(id, name)
@@ -252,7 +253,7 @@ def _with_names(value: Any) -> Any:
     return named(value, 0) if names else value
 
 
-_LABELS: Final = ("fullName", "real_name", "name", "title")
+_NAMES_OF_THINGS: Final = ("fullName", "real_name", "name", "title")
 
 
 def read_json(stream: ByteStream) -> Iterator[Content | Row | Skipped]:
