@@ -241,7 +241,7 @@ def encode_files(
         errors = [line for line in lines if _ERROR.match(line)]  # at the end of a traceback
         raise MBCError(
             f"Ray failed: {errors[-1] if errors else lines[0]}",
-            hint="What was committed before is saved; run the same command again to continue.",
+            hint="What was encoded before is saved; run the same command again to continue.",
         ) from error
     finally:
         for actor in team.actors:
@@ -302,7 +302,7 @@ class _Team:
                     named = first if len(task.files) == 1 else f"{len(task.files)} files, {first} to {last},"
                     raise MBCError(
                         f"The process that was given {named} died {RETRIES + 1} times in a row.",
-                        hint="What was committed before is saved. --verbose shows Ray's messages; --engine local skips "
+                        hint="What was encoded before is saved. --verbose shows Ray's messages; --engine local skips "
                         "files that crash the process reading them.",
                     ) from error
                 ray.kill(self.actors[task.actor])  # it may be alive and still hold its resources

@@ -16,7 +16,7 @@ import numpy as np
 
 from mbc_engine.bank import MemoryBank, OpenTextModel, StoredDocument, origin_name
 from mbc_engine.bank.exchange import remove_undoably
-from mbc_engine.errors import BankBusy, BankError, DataError, ModelError
+from mbc_engine.errors import BankBusy, BankError, DataError, MBCError, ModelError
 from mbc_engine.events import (
     ContentLost,
     DocumentsIngested,
@@ -217,29 +217,36 @@ class Run:
         with closing(items):
             if self.is_stopped:
                 return
-            for item in items:
-                if isinstance(item, Skipped):
-                    yield self.skipped(item)
-                elif item is not None:
-                    self._add_item(item)
-                    if isinstance(item, ChunkedDocument) and item.chunks and item.document.losses:
-                        part = without_piece_number(item.document.part)
-                        name = origin_name(item.document.source, "" if part.isdecimal() else part)
-                        yield ContentLost(name, item.document.losses)
-                if item is None or self._is_commit_overdue or _chunks_of(self._waiting) >= self._batch_chunks:
-                    yield from self._encode()
-                yield from self._keep_up()
-                if self.is_stopped:
-                    break
-            else:
-                yield from self._encode()
-                if not self._under_way:
-                    self._commit()
-                    yield from self._encode()  # known content that was removed before it was stored again
-                self.is_complete = not self._under_way
+            try:
+                yield from self._memorise(items)
+            except MBCError:
+                self._lost.clear()  # these may have moved to what is not read
+                self._commit()
+                raise
             self._commit()
             if self.is_complete:
                 yield self._progress()
+
+    def _memorise(self, items: Iterator[Item | None]) -> Iterator[Event]:
+        for item in items:
+            if isinstance(item, Skipped):
+                yield self.skipped(item)
+            elif item is not None:
+                self._add_item(item)
+                if isinstance(item, ChunkedDocument) and item.chunks and item.document.losses:
+                    part = without_piece_number(item.document.part)
+                    name = origin_name(item.document.source, "" if part.isdecimal() else part)
+                    yield ContentLost(name, item.document.losses)
+            if item is None or self._is_commit_overdue or _chunks_of(self._waiting) >= self._batch_chunks:
+                yield from self._encode()
+            yield from self._keep_up()
+            if self.is_stopped:
+                return
+        yield from self._encode()
+        if not self._under_way:
+            self._commit()
+            yield from self._encode()  # known content that was removed before it was stored again
+        self.is_complete = not self._under_way
 
     def prune(self, origins: Collection[tuple[str, str]]) -> None:
         """Remove origins whose files are gone, so that it can be undone if the disk has room for that."""

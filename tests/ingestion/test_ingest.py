@@ -20,7 +20,7 @@ import torch
 
 from mbc_engine import ingest, open_bank
 from mbc_engine.bank.exchange import undo_removal
-from mbc_engine.errors import BankError, DataError, ModelMismatch
+from mbc_engine.errors import BankError, DataError, ModelError, ModelMismatch
 from mbc_engine.events import ContentLost, DocumentsIngested, FilesLeftOut, IngestStarted
 from mbc_engine.ingestion.reading import ChunkedDocument, FileRead, Workers, read_all
 from mbc_engine.ingestion.run import ingest_stream
@@ -263,6 +263,22 @@ def test_removed_rows_stay_until_new_ones_are_stored(model, bank, tmp_path, monk
     last = last_of(ingest(model, bank, [path]))
     assert (last.documents, last.unchanged, last.removed) == (1, 1, 2)
     assert sources(bank) == ["rows.jsonl#clara", "rows.jsonl#dora"]
+
+
+def test_what_is_encoded_before_an_error_is_saved(model, bank, tmp_path, monkeypatch):
+    path = tmp_path / "rows.jsonl"
+
+    def failing(steps):
+        yield next(steps)
+        raise ModelError("The codes are no numbers.")
+
+    write_rows(path, "ada", "bruno")
+    list(ingest(model, bank, [path]))
+    write_rows(path, "clara", "dora")
+    replace_steps(monkeypatch, failing)
+    with pytest.raises(ModelError):
+        list(ingest(model, bank, [path]))
+    assert sources(bank) == ["rows.jsonl#ada", "rows.jsonl#bruno", "rows.jsonl#clara"]
 
 
 @pytest.mark.parametrize("seed", range(3))
