@@ -4,11 +4,15 @@ import ctypes
 import importlib.util
 import os
 import platform
+import re
 import shutil
 import subprocess
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Final
+
+import numpy as np
 
 from mbc_engine.errors import ConfigError
 
@@ -23,6 +27,21 @@ def processor() -> str:
         lines = []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return next(iter(names), platform.processor() or platform.machine())
+
+
+@cache
+def has_integer_products() -> bool:
+    """Whether the processor is known to sum products of 8-bit integers in one instruction, and may be used so.
+
+    `MBC_PRECISION=float32` says not to.
+    """
+    if os.environ.get("MBC_PRECISION") == "float32":
+        return False
+    with suppress(OSError):
+        if re.search(r"^flags\b.*\bavx(512)?_vnni\b", Path("/proc/cpuinfo").read_text(), re.MULTILINE):
+            return True
+    found: list[str] = np.show_config(mode="dicts")["SIMD Extensions"]["found"]
+    return "AVX512_ICL" in found
 
 
 def usable_cores() -> int:

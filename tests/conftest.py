@@ -10,6 +10,7 @@ import os
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 os.environ["MBC_CODEC"] = "zstd"  # the language model takes a second for a few texts
+os.environ["MBC_PRECISION"] = "float32"  # the same on all processors
 os.environ["OMP_NUM_THREADS"] = "1"  # also of processes that tests start: all cores are taken
 
 from contextlib import ExitStack, closing

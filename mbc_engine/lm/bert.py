@@ -38,7 +38,7 @@ _Given = TypeVar("_Given")
 _Made = TypeVar("_Made")
 
 # Parameter names of an attention's query, key, value and output projections, and of the LayerNorm after it.
-_ATTENTION: Final = {
+ATTENTION: Final = {
     "bert": ("self.query", "self.key", "self.value", "output.dense", "output.LayerNorm"),
     "mpnet": ("attn.q", "attn.k", "attn.v", "attn.o", "LayerNorm"),
 }
@@ -66,9 +66,11 @@ class Bert:
         weights: by their names in transformers' model of the same type.
         device: where it computes.
         version: of the file of its weights, when it was opened; None if they are not from one.
+        layers: what computes its layers instead, text by text; see `quantized.py`.
     """
 
     version: Version | None = None
+    layers: "Callable[[Floats, Floats | None], Floats] | None" = None
 
     def __init__(
         self, config: Mapping[str, Any], weights: Mapping[str, Floats], tokenizer: Tokenizer, *, device: str = "cpu"
@@ -99,6 +101,15 @@ class Bert:
         names = [name.removesuffix(".bias") for name in self.weights if name.endswith(".bias")]
         sizes = {name: self.weights[f"{name}.weight"].shape for name in names if not name.startswith("pooler")}
         return {name: (size[0], size[1]) for name, size in sizes.items() if len(size) == 2}
+
+    def parameter(self, name: str) -> Floats:
+        """A weight or bias of a layer, with its low-rank change."""
+        compute, arrays, lora = self._computing
+        linear = name.removesuffix(".weight")
+        if linear in lora and linear != name:
+            down, up = lora[linear]
+            return compute.numpy(arrays[name] + up @ down)
+        return compute.numpy(arrays[name])
 
     def with_lora(self, weights: Mapping[str, Floats]) -> "Bert":
         """The same encoder with `up` @ `down` added to each linear layer's weight (LoRA, Hu et al. 2021), and its `bias`
@@ -147,9 +158,12 @@ class Bert:
             table = self.weights["encoder.relative_attention_bias.weight"]
             biases = [compute.array(_position_bias(table, length)) for length in lengths]
         x = self._normalised("embeddings.LayerNorm", x + embedded("position", positions))
-        threads = 1 if calls is None or self.device != "cpu" else max(1, usable_threads() // calls)
-        x = self._after_layers(x, list(zip(texts, biases, strict=True)), threads)
-        states = [compute.numpy(x[text]) for text in texts]
+        if self.layers is not None:
+            states = [self.layers(x[text], bias) for text, bias in zip(texts, biases, strict=True)]
+        else:
+            threads = 1 if calls is None or self.device != "cpu" else max(1, usable_threads() // calls)
+            x = self._after_layers(x, list(zip(texts, biases, strict=True)), threads)
+            states = [compute.numpy(x[text]) for text in texts]
         if not all(np.isfinite(some).all() for some in states):
             message = "The weights of the encoder, or of its reader, are not all numbers."
             raise ModelError(message, hint="Get the model again.")
@@ -158,7 +172,7 @@ class Bert:
     def _after_layers(self, x: Any, texts: Sequence[tuple[slice, Any]], threads: int) -> Any:
         """The tokens of texts, each with its attention's bias, after all layers, from their embeddings: [S, E]."""
         join = self._computing[0].concatenate
-        *projections, out, norm = _ATTENTION[self.config["model_type"]]
+        *projections, out, norm = ATTENTION[self.config["model_type"]]
         threads = max(1, min(threads, len(x) // _LEAST_TOKENS))
         parts = [slice(len(x) * at // threads, len(x) * (at + 1) // threads) for at in range(threads)]
 
@@ -275,7 +289,7 @@ class Bert:
         if missing := [name for name in _FILES if not (folder / name).is_file()]:
             raise ValueError(f"{folder / missing[0]} is not a file")
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-        if config["model_type"] not in _ATTENTION or config["hidden_act"] != "gelu":
+        if config["model_type"] not in ATTENTION or config["hidden_act"] != "gelu":
             raise ValueError("it is neither a BERT nor an MPNet")
         _require_numbers(config)
         version = version_of(folder / WEIGHTS)
@@ -494,7 +508,7 @@ def _shapes(config: Mapping[str, Any]) -> Iterator[tuple[str, tuple[int, ...]]]:
             "encoder.relative_attention_bias.weight",
             (config["relative_attention_num_buckets"], config["num_attention_heads"]),
         )
-    *projections, norm = (f"attention.{name}" for name in _ATTENTION[config["model_type"]])
+    *projections, norm = (f"attention.{name}" for name in ATTENTION[config["model_type"]])
     layers: dict[str, tuple[int, ...]] = dict.fromkeys(projections, (width, width)) | {norm: (width,)}
     layers |= {"intermediate.dense": (inner, width), "output.dense": (width, inner), "output.LayerNorm": (width,)}
     outer = {"embeddings.LayerNorm": (width,), "pooler.dense": (width, width)}

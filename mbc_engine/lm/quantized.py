@@ -1,0 +1,163 @@
+"""The layers of a BERT or MPNet in 8 bits, on onnxruntime: 40% of float32's time, and a quarter of its memory.
+
+Only for processors that sum products of 8-bit integers in one instruction, as most of x86 since 2020 do. Each row of
+weights is rounded in blocks with a scale each, and what they are multiplied with is rounded as it comes. The rounded
+layers are made once, in seconds, and kept in the user's cache.
+"""
+
+import hashlib
+import importlib.util
+import math
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import platformdirs
+from numpy.typing import NDArray
+
+from mbc_engine.atomic_write import atomic_write
+from mbc_engine.lm.bert import ATTENTION, Bert, Floats
+from mbc_engine.machine import has_integer_products, usable_threads
+
+_FORMAT: Final = 1  # of the files that are kept
+_SMALLEST_BLOCK: Final = 16  # weights that share a scale
+_LARGEST_BLOCK: Final = 256
+_ROUNDED_INPUTS: Final = 4  # the operator's `accuracy_level` for products of integers
+
+Layers = Callable[[Floats, Floats | None], Floats]
+
+
+def kept_layers(encoder: Bert, name: str, *made_of: object) -> Layers | None:
+    """The layers of an encoder in 8 bits: from tokens, [S, E], and what is added to attention's scores, [heads, S, S] or
+    None, to states, [S, E].
+
+    They are kept by `name`, and made again if `made_of`, say the versions of files of weights, has changed. None where
+    they would be no faster or cannot be kept.
+    """
+    sizes = encoder.width, encoder.config["intermediate_size"]
+    if (
+        encoder.device != "cpu"
+        or not has_integer_products()
+        or not _is_installed()
+        or math.gcd(*sizes) % _SMALLEST_BLOCK
+    ):
+        return None
+    digest = hashlib.sha256(repr((_FORMAT, made_of)).encode()).hexdigest()[:16]
+    path = platformdirs.user_cache_path("mbc") / "layers" / f"{name}-{digest}.onnx"
+    with suppress(OSError, ValueError):
+        return _opened(path)
+    with suppress(OSError, ValueError):
+        _keep(encoder, name, path)
+        return _opened(path)
+    return None
+
+
+@cache
+def _is_installed() -> bool:
+    return all(importlib.util.find_spec(package) for package in ("onnx", "onnxruntime"))
+
+
+def _opened(path: Path) -> Layers:
+    """Raises OSError if there is no such file, ValueError if it is damaged."""
+    if not path.is_file():
+        raise FileNotFoundError(path)
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = usable_threads()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL  # nothing is left to optimise
+    options.log_severity_level = 4
+    try:
+        session: Any = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # it has a class for each cause
+        raise ValueError(f"{path} is damaged") from error
+
+    def states(x: Floats, bias: Floats | None) -> Floats:
+        given = {"x": x[None]} if bias is None else {"x": x[None], "bias": np.ascontiguousarray(bias[None])}
+        computed: Floats = session.run(None, given)[0][0]
+        return computed
+
+    return states
+
+
+def _keep(encoder: Bert, name: str, path: Path) -> None:
+    """Keep the rounded layers of an encoder in a file, instead of older ones by that name."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_write(path) as file:
+        file.write(_Graph(encoder).model().SerializeToString())
+    for other in path.parent.glob(f"{name}-*.onnx"):
+        if other != path:
+            with suppress(OSError):  # in use, on Windows
+                other.unlink()
+
+
+class _Graph:
+    """An encoder's layers as a graph of ONNX's and onnxruntime's operators."""
+
+    def __init__(self, encoder: Bert) -> None:
+        self._encoder = encoder
+        self._nodes: list[Any] = []
+        self._constants: list[Any] = []
+
+    def model(self) -> Any:
+        from onnx import TensorProto, helper
+
+        width, heads = self._encoder.width, self._encoder.config["num_attention_heads"]
+
+        def described(name: str, *shape: int | str) -> Any:
+            return helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+
+        has_bias = self._encoder.config["model_type"] == "mpnet"
+        result = self._states(heads, "bias" if has_bias else "")
+        given = [described("x", 1, "S", width), *([described("bias", 1, heads, "S", "S")] if has_bias else [])]
+        graph = helper.make_graph(
+            self._nodes, "layers", given, [described(result, 1, "S", width)], initializer=self._constants
+        )
+        operators = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+        return helper.make_model(graph, opset_imports=operators, ir_version=9)
+
+    def _states(self, heads: int, bias: str) -> str:
+        *projections, out, norm = ATTENTION[self._encoder.config["model_type"]]
+        x = "x"
+        for layer in (f"encoder.layer.{number}" for number in range(self._encoder.config["num_hidden_layers"])):
+            projected = [self._linear(f"{layer}.attention.{name}", x) for name in projections]
+            read = self._add("MultiHeadAttention", *projected, "", "", bias, num_heads=heads)
+            y = self._normalised(f"{layer}.attention.{norm}", self._linear(f"{layer}.attention.{out}", read), x)
+            inner = self._add("Gelu", self._linear(f"{layer}.intermediate.dense", y))
+            x = self._normalised(f"{layer}.output.LayerNorm", self._linear(f"{layer}.output.dense", inner), y)
+        return x
+
+    def _linear(self, name: str, x: str) -> str:
+        weight = self._encoder.parameter(f"{name}.weight")
+        outputs, inputs = weight.shape
+        block = math.gcd(inputs, _LARGEST_BLOCK)
+        blocks = weight.reshape(outputs, inputs // block, block)
+        scales = np.maximum(np.abs(blocks).max(2, keepdims=True) / np.float32(127), np.float32(1e-30))
+        rounded = (np.rint(blocks / scales) + 128).astype(np.uint8)
+        constants = self._constant(f"{name}.weight", rounded), self._constant(f"{name}.scales", scales.reshape(-1))
+        sizes = {"K": inputs, "N": outputs, "bits": 8, "block_size": block}
+        y = self._add("MatMulNBits", x, *constants, **sizes, accuracy_level=_ROUNDED_INPUTS)
+        return self._add("Add", y, self._constant(f"{name}.bias", self._encoder.parameter(f"{name}.bias")), domain="")
+
+    def _normalised(self, name: str, x: str, y: str) -> str:
+        """LayerNorm of a sum."""
+        parts = (f"{name}.{part}" for part in ("weight", "bias"))
+        constants = [self._constant(part, self._encoder.parameter(part)) for part in parts]
+        epsilon = self._encoder.config["layer_norm_eps"]
+        return self._add("SkipLayerNormalization", x, y, *constants, epsilon=epsilon)
+
+    def _constant(self, name: str, value: NDArray[Any]) -> str:
+        from onnx import numpy_helper
+
+        self._constants.append(numpy_helper.from_array(np.ascontiguousarray(value), name))
+        return name
+
+    def _add(self, operator: str, *given: str, domain: str = "com.microsoft", **settings: Any) -> str:
+        from onnx import helper
+
+        result = f"{operator}{len(self._nodes)}"
+        self._nodes.append(helper.make_node(operator, given, [result], domain=domain, **settings))
+        return result
