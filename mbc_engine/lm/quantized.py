@@ -69,6 +69,8 @@ def _opened(path: Path) -> Layers:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = usable_threads()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL  # nothing is left to optimise
+    options.enable_cpu_mem_arena = False  # it would keep the memory of the longest text
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # others may need the core
     options.log_severity_level = 4
     try:
         session: Any = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
