@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from mbc_engine.atomic_write import atomic_write
 from mbc_engine.lm.bert import ATTENTION, Bert, Floats
+from mbc_engine.lm.packaged import version_of
 from mbc_engine.machine import has_integer_products, usable_threads
 
 _FORMAT: Final = 1  # of the files that are kept
@@ -30,29 +31,31 @@ _ROUNDED_INPUTS: Final = 4  # the operator's `accuracy_level` for products of in
 Layers = Callable[[Floats, Floats | None], Floats]
 
 
-def kept_layers(encoder: Bert, name: str, *made_of: object) -> Layers | None:
-    """The layers of an encoder in 8 bits: from tokens, [S, E], and what is added to attention's scores, [heads, S, S] or
-    None, to states, [S, E].
+def kept_layers(encoder: Bert, changes: Path) -> Layers | None:
+    """The layers of an encoder, with the low-rank changes of a file, in 8 bits: from tokens, [S, E], and what is added to
+    attention's scores, [heads, S, S] or None, to states, [S, E].
 
-    They are kept by `name`, and made again if `made_of`, say the versions of files of weights, has changed. None where
-    they would be no faster or cannot be kept.
+    They are made again if either file of weights has changed. None where they would be no faster or cannot be kept.
     """
     sizes = encoder.width, encoder.config["intermediate_size"]
-    if (
-        encoder.device != "cpu"
-        or not has_integer_products()
-        or not _is_installed()
-        or math.gcd(*sizes) % _SMALLEST_BLOCK
-    ):
+    if encoder.device != "cpu" or encoder.version is None or math.gcd(*sizes) % _SMALLEST_BLOCK:
         return None
-    digest = hashlib.sha256(repr((_FORMAT, made_of)).encode()).hexdigest()[:16]
-    path = platformdirs.user_cache_path("mbc") / "layers" / f"{name}-{digest}.onnx"
-    with suppress(OSError, ValueError):
-        return _opened(path)
-    with suppress(OSError, ValueError):
-        _keep(encoder, name, path)
-        return _opened(path)
+    if not has_integer_products() or not _is_installed():
+        return None
+    with suppress(OSError):
+        version = version_of(changes)
+        made_of = _digest(version[0]), _digest(_FORMAT, encoder.version, version)
+        path = platformdirs.user_cache_path("mbc") / "layers" / "{}-{}.onnx".format(*made_of)
+        with suppress(OSError, ValueError):
+            return _opened(path)
+        with suppress(ValueError):
+            _keep(encoder, path)
+            return _opened(path)
     return None
+
+
+def _digest(*parts: object) -> str:
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
 
 @cache
@@ -85,12 +88,12 @@ def _opened(path: Path) -> Layers:
     return states
 
 
-def _keep(encoder: Bert, name: str, path: Path) -> None:
-    """Keep the rounded layers of an encoder in a file, instead of older ones by that name."""
+def _keep(encoder: Bert, path: Path) -> None:
+    """Keep the rounded layers of an encoder in a file, instead of those made of earlier weights."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_write(path) as file:
         file.write(_Graph(encoder).model().SerializeToString())
-    for other in path.parent.glob(f"{name}-*.onnx"):
+    for other in path.parent.glob(f"{path.stem.partition('-')[0]}-*.onnx"):
         if other != path:
             with suppress(OSError):  # in use, on Windows
                 other.unlink()
@@ -132,6 +135,7 @@ class _Graph:
             x = self._normalised(f"{layer}.output.LayerNorm", self._linear(f"{layer}.output.dense", inner), y)
         return x
 
+    @np.errstate(invalid="ignore")  # states are checked
     def _linear(self, name: str, x: str) -> str:
         weight = self._encoder.parameter(f"{name}.weight")
         outputs, inputs = weight.shape

@@ -22,7 +22,6 @@ from safetensors import SafetensorError
 from mbc_engine.config import ReaderSettings
 from mbc_engine.errors import ModelError
 from mbc_engine.lm.bert import Bert, Floats, batches, map_tensors
-from mbc_engine.lm.packaged import version_of
 from mbc_engine.lm.quantized import kept_layers
 from mbc_engine.mini.penalties import Penalty, penalties
 from mbc_engine.text.chunks import NARROW, split_sentences
@@ -292,6 +291,5 @@ def load_span_reader(
         return {name.removeprefix(prefix): value for name, value in stored.items() if name.startswith(prefix)}
 
     changed = encoder.with_lora(part("encoder."))
-    if encoder.version is not None:
-        changed.layers = kept_layers(changed, settings.name, encoder.version, version_of(weights))
+    changed.layers = kept_layers(changed, weights)
     return SpanReader(changed, SpanHead(part("head."), settings.longest), window=settings.window)

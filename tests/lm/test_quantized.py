@@ -1,5 +1,6 @@
 """Layers in 8 bits: states near those of float32, made once and kept."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ from tokenizers import Tokenizer
 from transformers import BertConfig, BertModel, MPNetConfig, MPNetModel
 
 from mbc_engine.lm.bert import Bert
+from mbc_engine.lm.packaged import version_of
 from mbc_engine.lm.quantized import kept_layers
 
 pytest.importorskip("onnxruntime", reason="it is for x86")
@@ -41,15 +43,23 @@ def encoder(request, tiny):
     for name, (outputs, inputs) in plain.linear_layers().items():
         for part, size in {"down": (2, inputs), "up": (outputs, 2), "bias": (outputs,)}.items():
             changes[f"{name}.{part}"] = rng.normal(0, 0.1, size).astype(np.float32)
+    plain.version = version_of(Path(__file__))
     return plain.with_lora(changes)
+
+
+@pytest.fixture
+def changes(tmp_path):
+    path = tmp_path / "large.safetensors"
+    path.write_text("of one version")
+    return path
 
 
 ROWS, STARTS = [[2, *range(5, 45), 3], [2, 7, 3]], [20, 1]
 
 
-def test_states_are_near(encoder):
+def test_states_are_near(encoder, changes):
     expected = encoder.states(ROWS, STARTS)
-    encoder.layers = kept_layers(encoder, "large")
+    encoder.layers = kept_layers(encoder, changes)
     for exact, rounded in zip(expected, encoder.states(ROWS, STARTS), strict=True):
         assert rounded.shape == exact.shape
         assert rounded.dtype == np.float32
@@ -57,10 +67,10 @@ def test_states_are_near(encoder):
         assert 0 < error < 0.02
 
 
-def test_made_once(encoder, cache, monkeypatch):
+def test_made_once(encoder, changes, cache, monkeypatch):
     def states():
         encoder.layers = None
-        encoder.layers = kept_layers(encoder, "large", "of one version")
+        encoder.layers = kept_layers(encoder, changes)
         return encoder.states(ROWS, STARTS)[0]
 
     first, (kept,) = states(), cache.iterdir()
@@ -71,20 +81,23 @@ def test_made_once(encoder, cache, monkeypatch):
     kept.write_bytes(content[: len(content) // 2])
     assert np.array_equal(states(), first)
     assert kept.read_bytes() == content
-    kept_layers(encoder, "small", "of one version")
-    kept_layers(encoder, "large", "of another version")
-    others = sorted(path.name.partition("-")[0] for path in cache.iterdir())
-    assert others == ["large", "small"]
+    other = changes.with_name("small.safetensors")
+    other.touch()
+    kept_layers(encoder, other)
+    changes.write_text("of another version")
+    kept_layers(encoder, changes)
+    assert len({*cache.iterdir()} - {kept}) == 2
     assert not kept.exists()
 
 
-def test_not_made(encoder, cache, monkeypatch):
+def test_not_made(encoder, changes, cache, monkeypatch):
     cache.write_text("no folder")
-    assert kept_layers(encoder, "large") is None
+    assert kept_layers(encoder, changes) is None
     cache.unlink()
+    assert kept_layers(encoder, changes.with_name("gone")) is None
     with monkeypatch.context() as patch:
         patch.setattr("mbc_engine.lm.quantized.has_integer_products", lambda: False)
-        assert kept_layers(encoder, "large") is None
+        assert kept_layers(encoder, changes) is None
     encoder.config["intermediate_size"] = 40  # no multiple of the smallest block
-    assert kept_layers(encoder, "large") is None
+    assert kept_layers(encoder, changes) is None
     assert not cache.exists()
