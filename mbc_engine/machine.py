@@ -12,8 +12,6 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-import numpy as np
-
 from mbc_engine.errors import ConfigError
 
 _LOW_PRIORITY: Final = 10  # of 19, as that of `nice`
@@ -29,19 +27,25 @@ def processor() -> str:
     return next(iter(names), platform.processor() or platform.machine())
 
 
-@cache
 def has_integer_products() -> bool:
     """Whether the processor is known to sum products of 8-bit integers in one instruction, and may be used so.
 
-    `MBC_PRECISION=float32` says not to.
+    Not with `MBC_PRECISION=float32`. Raises ConfigError if that has another value than this or `auto`.
     """
-    if os.environ.get("MBC_PRECISION") == "float32":
-        return False
+    wanted = os.environ.get("MBC_PRECISION", "auto")
+    if wanted not in ("auto", "float32"):
+        raise ConfigError(f"MBC_PRECISION={wanted} is not a precision.", hint="Set it to auto or float32.")
+    return wanted == "auto" and _has_integer_products()
+
+
+@cache
+def _has_integer_products() -> bool:
     with suppress(OSError):
         if re.search(r"^flags\b.*\bavx(512)?_vnni\b", Path("/proc/cpuinfo").read_text(), re.MULTILINE):
             return True
-    found: list[str] = np.show_config(mode="dicts")["SIMD Extensions"]["found"]
-    return "AVX512_ICL" in found
+    import numpy as np
+
+    return "AVX512_ICL" in np.show_config(mode="dicts").get("SIMD Extensions", {}).get("found", ())
 
 
 def usable_cores() -> int:

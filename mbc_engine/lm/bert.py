@@ -159,7 +159,10 @@ class Bert:
             biases = [compute.array(_position_bias(table, length)) for length in lengths]
         x = self._normalised("embeddings.LayerNorm", x + embedded("position", positions))
         if self.layers is not None:
-            states = [self.layers(x[text], bias) for text, bias in zip(texts, biases, strict=True)]
+            states = [
+                self.layers(compute.numpy(x[text]), None if bias is None else compute.numpy(bias))
+                for text, bias in zip(texts, biases, strict=True)
+            ]
         else:
             threads = 1 if calls is None or self.device != "cpu" else max(1, usable_threads() // calls)
             x = self._after_layers(x, list(zip(texts, biases, strict=True)), threads)

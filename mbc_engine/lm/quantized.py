@@ -6,11 +6,10 @@ layers are made once, in seconds, and kept in the user's cache.
 """
 
 import hashlib
-import importlib.util
 import math
+import os
 from collections.abc import Callable
 from contextlib import suppress
-from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,11 +18,15 @@ import platformdirs
 from numpy.typing import NDArray
 
 from mbc_engine.atomic_write import atomic_write
+from mbc_engine.errors import ModelError
 from mbc_engine.lm.bert import ATTENTION, Bert, Floats
-from mbc_engine.lm.packaged import version_of
+from mbc_engine.lm.packaged import Version
 from mbc_engine.machine import has_integer_products, usable_threads
 
 _FORMAT: Final = 1  # of the files that are kept
+# What a graph depends on, beside weights.
+_SETTINGS: Final = ("model_type", "num_hidden_layers", "num_attention_heads", "layer_norm_eps")
+_OLDEST: Final = (1, 23)  # of onnxruntime
 _SMALLEST_BLOCK: Final = 16  # weights that share a scale
 _LARGEST_BLOCK: Final = 256
 _ROUNDED_INPUTS: Final = 4  # the operator's `accuracy_level` for products of integers
@@ -31,7 +34,7 @@ _ROUNDED_INPUTS: Final = 4  # the operator's `accuracy_level` for products of in
 Layers = Callable[[Floats, Floats | None], Floats]
 
 
-def kept_layers(encoder: Bert, changes: Path) -> Layers | None:
+def kept_layers(encoder: Bert, changes: Version) -> Layers | None:
     """The layers of an encoder, with the low-rank changes of a file, in 8 bits: from tokens, [S, E], and what is added to
     attention's scores, [heads, S, S] or None, to states, [S, E].
 
@@ -40,15 +43,15 @@ def kept_layers(encoder: Bert, changes: Path) -> Layers | None:
     sizes = encoder.width, encoder.config["intermediate_size"]
     if encoder.device != "cpu" or encoder.version is None or math.gcd(*sizes) % _SMALLEST_BLOCK:
         return None
-    if not has_integer_products() or not _is_installed():
+    if not has_integer_products():
         return None
-    with suppress(OSError):
-        version = version_of(changes)
-        made_of = _digest(version[0]), _digest(_FORMAT, encoder.version, version)
-        path = platformdirs.user_cache_path("mbc") / "layers" / "{}-{}.onnx".format(*made_of)
+    settings = [encoder.config[name] for name in _SETTINGS]
+    made_of = _digest(encoder.version[0], changes[0]), _digest(_FORMAT, encoder.version, changes, settings)
+    path = platformdirs.user_cache_path("mbc") / "layers" / "{}-{}.onnx".format(*made_of)
+    with suppress(ImportError):
         with suppress(OSError, ValueError):
             return _opened(path)
-        with suppress(ValueError):
+        with suppress(OSError, ValueError):
             _keep(encoder, path)
             return _opened(path)
     return None
@@ -58,17 +61,15 @@ def _digest(*parts: object) -> str:
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
 
-@cache
-def _is_installed() -> bool:
-    return all(importlib.util.find_spec(package) for package in ("onnx", "onnxruntime"))
-
-
 def _opened(path: Path) -> Layers:
-    """Raises OSError if there is no such file, ValueError if it is damaged."""
-    if not path.is_file():
-        raise FileNotFoundError(path)
+    """Raises ImportError if onnxruntime is missing or too old, OSError if the file is, ValueError if it is cut short."""
+    os.environ["ORT_DISABLE_TELEMETRY"] = "1"  # read at the import; else it would tell Microsoft what it does
     import onnxruntime
 
+    if tuple(map(int, onnxruntime.__version__.split(".")[:2])) < _OLDEST:
+        raise ImportError("onnxruntime is too old")
+    if not path.is_file():
+        raise FileNotFoundError(path)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = usable_threads()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL  # nothing is left to optimise
@@ -78,11 +79,14 @@ def _opened(path: Path) -> Layers:
     try:
         session: Any = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # it has a class for each cause
-        raise ValueError(f"{path} is damaged") from error
+        raise ValueError(f"{path} cannot be opened") from error
 
     def states(x: Floats, bias: Floats | None) -> Floats:
         given = {"x": x[None]} if bias is None else {"x": x[None], "bias": np.ascontiguousarray(bias[None])}
-        computed: Floats = session.run(None, given)[0][0]
+        try:
+            computed: Floats = session.run(None, given)[0][0]
+        except Exception as error:
+            raise ModelError(f"onnxruntime failed: {error}", hint="Set MBC_PRECISION=float32.") from error
         return computed
 
     return states
@@ -135,7 +139,7 @@ class _Graph:
             x = self._normalised(f"{layer}.output.LayerNorm", self._linear(f"{layer}.output.dense", inner), y)
         return x
 
-    @np.errstate(invalid="ignore")  # states are checked
+    @np.errstate(invalid="ignore", over="ignore")  # constants are checked
     def _linear(self, name: str, x: str) -> str:
         weight = self._encoder.parameter(f"{name}.weight")
         outputs, inputs = weight.shape
@@ -158,6 +162,8 @@ class _Graph:
     def _constant(self, name: str, value: NDArray[Any]) -> str:
         from onnx import numpy_helper
 
+        if not np.isfinite(value).all():  # of which onnxruntime might make numbers
+            raise ValueError(f"{name} is not all numbers")
         self._constants.append(numpy_helper.from_array(np.ascontiguousarray(value), name))
         return name
 

@@ -22,6 +22,7 @@ from safetensors import SafetensorError
 from mbc_engine.config import ReaderSettings
 from mbc_engine.errors import ModelError
 from mbc_engine.lm.bert import Bert, Floats, batches, map_tensors
+from mbc_engine.lm.packaged import version_of
 from mbc_engine.lm.quantized import kept_layers
 from mbc_engine.mini.penalties import Penalty, penalties
 from mbc_engine.text.chunks import NARROW, split_sentences
@@ -271,6 +272,7 @@ def load_span_reader(
     """
     encoder = encoder or Bert.open(settings.encoder, device=device)
     try:
+        version = version_of(weights)
         stored = {name: value.astype(np.float32) for name, value in map_tensors(weights).items()}
     except (OSError, SafetensorError, ValueError) as error:
         raise ModelError(f"The weights of the reader in {weights} cannot be read: {error}", hint=_AGAIN) from error
@@ -291,5 +293,5 @@ def load_span_reader(
         return {name.removeprefix(prefix): value for name, value in stored.items() if name.startswith(prefix)}
 
     changed = encoder.with_lora(part("encoder."))
-    changed.layers = kept_layers(changed, weights)
+    changed.layers = kept_layers(changed, version)
     return SpanReader(changed, SpanHead(part("head."), settings.longest), window=settings.window)

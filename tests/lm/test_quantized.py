@@ -1,5 +1,8 @@
 """Layers in 8 bits: states near those of float32, made once and kept."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +12,7 @@ import torch
 from tokenizers import Tokenizer
 from transformers import BertConfig, BertModel, MPNetConfig, MPNetModel
 
+from mbc_engine.errors import ModelError
 from mbc_engine.lm.bert import Bert
 from mbc_engine.lm.packaged import version_of
 from mbc_engine.lm.quantized import kept_layers
@@ -57,9 +61,12 @@ def changes(tmp_path):
 ROWS, STARTS = [[2, *range(5, 45), 3], [2, 7, 3]], [20, 1]
 
 
-def test_states_are_near(encoder, changes):
+@pytest.mark.parametrize("with_torch", [False, True])
+def test_states_are_near(encoder, changes, with_torch):
     expected = encoder.states(ROWS, STARTS)
-    encoder.layers = kept_layers(encoder, changes)
+    if with_torch:  # as after a long ingest
+        encoder.use_torch()
+    encoder.layers = kept_layers(encoder, version_of(changes))
     for exact, rounded in zip(expected, encoder.states(ROWS, STARTS), strict=True):
         assert rounded.shape == exact.shape
         assert rounded.dtype == np.float32
@@ -70,7 +77,7 @@ def test_states_are_near(encoder, changes):
 def test_made_once(encoder, changes, cache, monkeypatch):
     def states():
         encoder.layers = None
-        encoder.layers = kept_layers(encoder, changes)
+        encoder.layers = kept_layers(encoder, version_of(changes))
         return encoder.states(ROWS, STARTS)[0]
 
     first, (kept,) = states(), cache.iterdir()
@@ -83,21 +90,55 @@ def test_made_once(encoder, changes, cache, monkeypatch):
     assert kept.read_bytes() == content
     other = changes.with_name("small.safetensors")
     other.touch()
-    kept_layers(encoder, other)
+    kept_layers(encoder, version_of(other))
     changes.write_text("of another version")
-    kept_layers(encoder, changes)
+    states()
+    encoder.config["layer_norm_eps"] = 0.01
+    assert not np.array_equal(states(), first)
     assert len({*cache.iterdir()} - {kept}) == 2
     assert not kept.exists()
 
 
 def test_not_made(encoder, changes, cache, monkeypatch):
+    version = version_of(changes)
     cache.write_text("no folder")
-    assert kept_layers(encoder, changes) is None
+    assert kept_layers(encoder, version) is None
     cache.unlink()
-    assert kept_layers(encoder, changes.with_name("gone")) is None
-    with monkeypatch.context() as patch:
-        patch.setattr("mbc_engine.lm.quantized.has_integer_products", lambda: False)
-        assert kept_layers(encoder, changes) is None
+    for name, value in {"has_integer_products": lambda: False, "_OLDEST": (99, 0)}.items():
+        with monkeypatch.context() as patch:
+            patch.setattr(f"mbc_engine.lm.quantized.{name}", value)
+            assert kept_layers(encoder, version) is None
+    for package in ("onnx", "onnxruntime"):
+        with monkeypatch.context() as patch:
+            patch.setitem(sys.modules, package, None)
+            assert kept_layers(encoder, version) is None
     encoder.config["intermediate_size"] = 40  # no multiple of the smallest block
-    assert kept_layers(encoder, changes) is None
-    assert not cache.exists()
+    assert kept_layers(encoder, version) is None
+    assert not cache.exists() or not any(cache.iterdir())
+
+
+@pytest.mark.parametrize("name", ["attention.{}.weight", "intermediate.dense.bias", "output.LayerNorm.weight"])
+def test_weights_that_are_no_numbers(encoder, changes, name):
+    value = {"bert": "self.value", "mpnet": "attn.v"}[encoder.config["model_type"]]
+    encoder._computing[1][f"encoder.layer.1.{name.format(value)}"].ravel()[0] = np.nan
+    assert kept_layers(encoder, version_of(changes)) is None
+    with pytest.raises(ModelError, match="not all numbers"):
+        encoder.states(ROWS, STARTS)
+
+
+def test_nothing_is_told_to_others(tmp_path):
+    """onnxruntime would note in the home folder what it tells Microsoft."""
+    code = (
+        "import numpy, onnx, sys; from onnx import helper; from pathlib import Path; from mbc_engine.lm import quantized;"
+        "described = [helper.make_tensor_value_info(name, 1, [1, 2]) for name in ('x', 'y')];"
+        "graph = helper.make_graph([helper.make_node('Abs', ['x'], ['y'])], 'g', described[:1], described[1:]);"
+        "onnx.save(helper.make_model(graph, ir_version=9, opset_imports=[helper.make_opsetid('', 17)]), sys.argv[1]);"
+        "print(quantized._opened(Path(sys.argv[1]))(numpy.float32([-1, 2]), None))"
+    )
+    home = tmp_path / "home"
+    home.mkdir()
+    kept = {name: value for name, value in os.environ.items() if name != "ORT_DISABLE_TELEMETRY"}
+    given = {"env": kept | {"HOME": str(home), "PYTHONPATH": os.pathsep.join(sys.path)}, "text": True, "check": True}
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path / "abs.onnx")], stdout=subprocess.PIPE, **given)
+    assert done.stdout.strip() == "[1. 2.]"
+    assert list(home.rglob("*")) == []

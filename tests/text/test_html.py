@@ -16,6 +16,8 @@ from tests.text.conftest import sections
         ("<ol start=4><li>a<li value=9>b<ul><li>c</ul><li>d</ol>", "4. a\n9. b\n\n- c\n\n10. d"),
         ("<ul><li><p>a</p><p>b</p><li><div><br>c</div><li></ul>d", "- a\n\nb\n\n- c\n\n- \n\nd"),
         ("<dl><dt>Gull<dd><b>Berth</b>: 12<dd>Built: 1987<dt>Ink<dd>Black", "Gull:\nBerth: 12\nBuilt: 1987\nInk: Black"),
+        ("<dl><dt>Ada<dd>She said: no<dt>Ink<dd>Black</dl>", "Ada: She said: no\nInk: Black"),
+        ("<p>A <b>Note</b>: B<dl><dt>T<dd>x<table><td><dl><dt>k?<dd>v</dl></table>y<dd>z</dl>", "A Note: B\n\nT: x\n\nk? v\n\ny\nz"),
         ("<dl><dt>Nib<dd>A point<dd>A beak<dt>Ink:<dd>Black</dl>", "Nib: A point\nA beak\nInk: Black"),
         ("Day <input value='14 July'> <label>Hue <select><option>red<option selected>blue</select></label>",
          "Day: 14 July\nHue: blue"),

@@ -31,7 +31,7 @@ _LEFT_OUT: Final = frozenset(
 )
 # Their ends may be left out, and parsers know where they are.
 _WITHOUT_END: Final = frozenset(("dd", "dt", "li", "option", "p", "td", "th", "tr", "script", "style", "img", "input"))
-_LABELLED: Final = re.compile(r"[^\W\d][\w /-]{0,40}:\s")
+_LABELLED: Final = re.compile(r"[^\W\d][\w/-]*(?: [\w/-]+){0,2}:\s")
 _INVISIBLE: Final = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
 _SIZE: Final = re.compile(r"font-size\s*:\s*([\d.]+)", re.IGNORECASE)
 _NAMES: Final = re.compile(r"[.#][\w-]+")
@@ -103,6 +103,7 @@ class _Flow:
         self.written: list[str] = []
         self.length = 0
         self._pending = 0
+        self._definition = 0  # where it begins in what is written
         self._is_marked = False  # whether the text of an item has yet to follow its mark
 
     def break_off(self, gap: int) -> None:
@@ -139,11 +140,16 @@ class _Flow:
         self.write_exactly(text)
         self._pending = pending
 
-    def part_term(self, index: int) -> None:
-        """Begin a line with the definition written from this piece on if it has a label of its own."""
-        gap, *begun = self.written[index : index + 9] or [""]
+    def begin_definition(self) -> None:
+        """In the line of its term, unless `part_term` follows."""
+        self.break_off(_SPACE)
+        self._definition = len(self.written)
+
+    def part_term(self) -> None:
+        """Begin a line with the first definition of a term if it has a label of its own."""
+        gap, *begun = self.written[self._definition : self._definition + 9] or [""]
         if gap == _WRITTEN[_SPACE] and _LABELLED.match("".join(begun)):
-            self.written[index] = _WRITTEN[_LINE]
+            self.written[self._definition] = _WRITTEN[_LINE]
 
     @property
     def start(self) -> int:
@@ -254,7 +260,6 @@ class Page:
         self._links: list[tuple[int, str]] = []
         self._is_list_of_links = "<!DOCTYPE NETSCAPE-Bookmark" in markup[:200]  # as browsers export them
         self._is_chosen = self._after_term = False
-        self._definition = 0  # where it begins in what is written
 
     @cached_property
     def _opened(self) -> set[str]:
@@ -330,9 +335,12 @@ class Page:
             case "li":
                 self._begin_item(attributes)
             case "dd":
-                out.part_term(self._definition)  # parsers may nest those without an end
-                out.break_off(_SPACE if self._after_term else _LINE)
-                self._after_term, self._definition = False, len(out.written)
+                if self._after_term:
+                    out.begin_definition()
+                else:
+                    out.part_term()
+                    out.break_off(_LINE)
+                self._after_term = False
             case "a":
                 self._links = [(out.start, attributes.get("href", ""))]  # they are never in each other
             case "img" | "area":
@@ -414,8 +422,6 @@ class Page:
             self._tables[-1].end_cell()
         elif tag == "li":
             out.end_item()
-        elif tag == "dd":
-            out.part_term(self._definition)
         elif tag in ("ol", "ul", "menu") and self._lists:
             self._lists.pop()
         elif tag == "a" and self._links:
