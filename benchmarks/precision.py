@@ -1,9 +1,10 @@
-"""What 8 bits change for `mini`'s readers: answers, time and memory, with each precision in a new process.
+"""What 8 bits change for `mini`: answers, time and memory, with each precision in a new process.
 
     python benchmarks/precision.py --data ../shared/data/qa/squad_val.jsonl.xz [--questions 300]
 
-The paragraphs are memorised once. Each process answers the same questions one after the other; a first one, not
-counted, loads the reader. *Right* is EM if every question is answered.
+The paragraphs are memorised with each precision and all questions searched for. Then each process answers the same
+questions one after the other, from the same bank; a first one, not counted, loads the reader. *Right* is EM if every
+question is answered.
 """
 
 import argparse
@@ -22,20 +23,35 @@ from mbc_engine.datasets.by_name import load_examples
 from mbc_engine.datasets.layout import evenly_spaced
 from mbc_engine.metrics import compare
 
+PRECISIONS = ("float32", "auto")
 
-def memorise(data: str, folder: str) -> None:
-    for number, text in enumerate(dict.fromkeys(example.text for example in load_examples(data))):
-        Path(folder, f"{number}.txt").write_text(text, encoding="utf-8")
-    with Memory(Path(folder, "bank.mbc")) as memory:
-        for _ in memory.add([Path(folder)]):
-            pass
+
+def memorise(data: str, folder: str, bank: str) -> dict[str, float]:
+    """Chunks a second, the peak growth of the process, and how many questions find their paragraph."""
+    examples = load_examples(data)
+    names = {text: f"{number}.txt" for number, text in enumerate(dict.fromkeys(example.text for example in examples))}
+    for text, name in names.items():
+        Path(folder, name).write_text(text, encoding="utf-8")
+    with Memory(Path(folder, bank)) as memory:
+        events, growth, seconds = growth_of(lambda: list(memory.add([Path(folder)])))
+        ranks = []
+        for start in range(0, len(examples), 64):
+            some = examples[start : start + 64]
+            for example, sources in zip(
+                some, memory.search([one.question for one in some], with_text=False), strict=True
+            ):
+                found = [Path(source.path).name for source in sources]
+                ranks.append(found.index(names[example.text]) if names[example.text] in found else None)
+    chunks = max(getattr(event, "bank_chunks", 0) for event in events)
+    first, five = ranks.count(0) / len(ranks), 1 - ranks.count(None) / len(ranks)
+    return {"chunks": chunks / seconds, "growth": growth, "first": first, "five": five}
 
 
 def answers(data: str, folder: str, reader: str, count: int) -> dict[str, Any]:
     """The answers, whether each is right, the seconds each took, and by how much the process grew."""
     first, *examples = evenly_spaced(load_examples(data), count + 1)
     always = AskOptions(min_confidence=0.0)
-    with Memory(Path(folder, "bank.mbc"), load_model("mini", reader=reader)) as memory:
+    with Memory(Path(folder, "float32.mbc"), load_model("mini", reader=reader)) as memory:
 
         def ask() -> list[tuple[str, float]]:
             memory.ask([first.question], always)
@@ -60,10 +76,17 @@ def main() -> None:
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         os.environ["MBC_CODEC"] = "zstd"
-        in_a_new_process("precision", "memorise", given.data, folder, one_thread=False)
+        for precision in PRECISIONS:
+            os.environ["MBC_PRECISION"] = precision
+            found = in_a_new_process("precision", "memorise", given.data, folder, f"{precision}.mbc", one_thread=False)
+            print(
+                f"{precision}: {found['chunks']:.0f} chunks a second, memory {found['growth'] / 1e6:.0f} MB; found first "
+                f"{found['first']:.1%}, in five {found['five']:.1%}",
+                flush=True,
+            )
         for reader in ("large", "small"):
             texts = []
-            for precision in ("float32", "auto"):
+            for precision in PRECISIONS:
                 os.environ["MBC_PRECISION"] = precision
                 found = in_a_new_process(
                     "precision", "answers", given.data, folder, reader, given.questions, one_thread=False

@@ -65,11 +65,10 @@ class Bert:
         config: as in its `config.json`.
         weights: by their names in transformers' model of the same type.
         device: where it computes.
-        version: of the file of its weights, when it was opened; None if they are not from one.
         layers: what computes its layers instead, text by text; see `quantized.py`.
     """
 
-    version: Version | None = None
+    _opened_as: Version | None = None
     layers: "Callable[[Floats, Floats | None], Floats] | None" = None
 
     def __init__(
@@ -84,6 +83,12 @@ class Bert:
         compute: _Numpy | _Torch = _Numpy() if device == "cpu" else _Torch(device)
         # What computes, on which arrays, and with which low-rank changes.
         self._computing = compute, {name: compute.array(value) for name, value in weights.items()}, dict[str, Any]()
+
+    @property
+    def version(self) -> Version | None:
+        """Of the file of its weights, when it was opened; None if they are not as in one."""
+        # As they are in their file they are mapped, and cannot be changed; recipes and tests put others in place.
+        return None if any(value.flags.writeable for value in self.weights.values()) else self._opened_as
 
     def use_torch(self) -> None:
         """Compute with torch from now on: on a CPU it takes a fifth less time, and a second and 200 MB once.
@@ -120,6 +125,7 @@ class Bert:
         biases = {f"{name}.bias": put(weights[f"{name}.bias"]) for name in names}
         lora = {name: (put(weights[f"{name}.down"]), put(weights[f"{name}.up"])) for name in names}
         made = copy(self)
+        made.layers = None
         vars(made).update(_computing=(compute, arrays | biases, lora))
         return made
 
@@ -309,7 +315,7 @@ class Bert:
         tokenizer.no_truncation()
         tokenizer.no_padding()
         encoder = cls(config, weights, tokenizer, device=device)
-        encoder.version = version
+        encoder._opened_as = version
         return encoder
 
 

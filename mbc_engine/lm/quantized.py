@@ -34,19 +34,18 @@ _ROUNDED_INPUTS: Final = 4  # the operator's `accuracy_level` for products of in
 Layers = Callable[[Floats, Floats | None], Floats]
 
 
-def kept_layers(encoder: Bert, changes: Version) -> Layers | None:
-    """The layers of an encoder, with the low-rank changes of a file, in 8 bits: from tokens, [S, E], and what is added to
-    attention's scores, [heads, S, S] or None, to states, [S, E].
+def kept_layers(encoder: Bert, changes: Version | None = None) -> Layers | None:
+    """The layers of an encoder, perhaps with low-rank changes of a file, in 8 bits: from tokens, [S, E], and what is added
+    to attention's scores, [heads, S, S] or None, to states, [S, E].
 
-    They are made again if either file of weights has changed. None where they would be no faster or cannot be kept.
+    They are made again if a file of weights has changed. None where they would be no faster or cannot be kept.
     """
     sizes = encoder.width, encoder.config["intermediate_size"]
-    if encoder.device != "cpu" or encoder.version is None or math.gcd(*sizes) % _SMALLEST_BLOCK:
-        return None
-    if not has_integer_products():
+    version = encoder.version
+    if encoder.device != "cpu" or version is None or math.gcd(*sizes) % _SMALLEST_BLOCK or not has_integer_products():
         return None
     settings = [encoder.config[name] for name in _SETTINGS]
-    made_of = _digest(encoder.version[0], changes[0]), _digest(_FORMAT, encoder.version, changes, settings)
+    made_of = _digest(version[0], changes and changes[0]), _digest(_FORMAT, version, changes, settings)
     path = platformdirs.user_cache_path("mbc") / "layers" / "{}-{}.onnx".format(*made_of)
     with suppress(ImportError):
         with suppress(OSError, ValueError):
