@@ -15,10 +15,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from measuring import growth_of, in_a_new_process, seconds_of
+from numpy.typing import NDArray
 
 from mbc_engine import Memory, load_model
 from mbc_engine.answer import AskOptions
+from mbc_engine.bank import MemoryBank
 from mbc_engine.datasets.by_name import load_examples
 from mbc_engine.datasets.layout import evenly_spaced
 from mbc_engine.metrics import compare
@@ -45,6 +48,11 @@ def memorise(data: str, folder: str, bank: str) -> dict[str, float]:
     chunks = max(getattr(event, "bank_chunks", 0) for event in events)
     first, five = ranks.count(0) / len(ranks), 1 - ranks.count(None) / len(ranks)
     return {"chunks": chunks / seconds, "growth": growth, "first": first, "five": five}
+
+
+def codes(folder: str, bank: str) -> NDArray[Any]:
+    with MemoryBank.open(Path(folder, bank), read_only=True) as opened:
+        return np.concatenate([of_block for of_block, _ in opened.blocks()])
 
 
 def answers(data: str, folder: str, reader: str, count: int) -> dict[str, Any]:
@@ -84,6 +92,8 @@ def main() -> None:
                 f"{found['first']:.1%}, in five {found['five']:.1%}",
                 flush=True,
             )
+        same = (codes(folder, "float32.mbc") == codes(folder, "auto.mbc")).mean()
+        print(f"{same:.1%} of the codes are the same", flush=True)
         for reader in ("large", "small"):
             texts = []
             for precision in PRECISIONS:
