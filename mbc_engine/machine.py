@@ -4,7 +4,6 @@ import ctypes
 import importlib.util
 import os
 import platform
-import re
 import shutil
 import subprocess
 from contextlib import suppress
@@ -19,12 +18,16 @@ _LOW_PRIORITY: Final = 10  # of 19, as that of `nice`
 
 def processor() -> str:
     """The processor's name."""
+    return next(iter(_told_of_cpus("model name")), platform.processor() or platform.machine())
+
+
+def _told_of_cpus(field: str) -> list[str]:
+    """What Linux says of each processor."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
-        lines = []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return next(iter(names), platform.processor() or platform.machine())
+        return []
+    return [line.partition(":")[2].strip() for line in lines if line.startswith(field)]
 
 
 def has_integer_products() -> bool:
@@ -40,12 +43,11 @@ def has_integer_products() -> bool:
 
 @cache
 def _has_integer_products() -> bool:
-    with suppress(OSError):
-        if re.search(r"^flags\b.*\bavx(512)?_vnni\b", Path("/proc/cpuinfo").read_text(), re.MULTILINE):
-            return True
     import numpy as np
 
-    return "AVX512_ICL" in np.show_config(mode="dicts").get("SIMD Extensions", {}).get("found", ())
+    found = np.show_config(mode="dicts").get("SIMD Extensions", {}).get("found", ())
+    flags = " ".join(_told_of_cpus("flags")).split() if "AVX512_ICL" not in found else ()
+    return "AVX512_ICL" in found or not {"avx_vnni", "avx512_vnni"}.isdisjoint(flags)
 
 
 def usable_cores() -> int:

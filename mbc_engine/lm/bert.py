@@ -34,6 +34,8 @@ from mbc_engine.names import WEIGHTS
 from mbc_engine.text.chunks import Chunker
 
 Floats = NDArray[np.float32]
+# Tokens, [S, E], and what is added to attention's scores, [heads, S, S] or None, to states, [S, E].
+Layers = Callable[[Floats, Floats | None], Floats]
 _Given = TypeVar("_Given")
 _Made = TypeVar("_Made")
 
@@ -69,7 +71,7 @@ class Bert:
     """
 
     _opened_as: Version | None = None
-    layers: "Callable[[Floats, Floats | None], Floats] | None" = None
+    layers: Layers | None = None
 
     def __init__(
         self, config: Mapping[str, Any], weights: Mapping[str, Floats], tokenizer: Tokenizer, *, device: str = "cpu"
@@ -125,8 +127,7 @@ class Bert:
         biases = {f"{name}.bias": put(weights[f"{name}.bias"]) for name in names}
         lora = {name: (put(weights[f"{name}.down"]), put(weights[f"{name}.up"])) for name in names}
         made = copy(self)
-        made.layers = None
-        vars(made).update(_computing=(compute, arrays | biases, lora))
+        vars(made).update(_computing=(compute, arrays | biases, lora), layers=None)
         return made
 
     @np.errstate(over="ignore", invalid="ignore")  # the result is checked

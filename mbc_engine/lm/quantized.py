@@ -8,19 +8,16 @@ layers are made once, in seconds, and kept in the user's cache.
 import hashlib
 import math
 import os
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-import platformdirs
 from numpy.typing import NDArray
 
-from mbc_engine.atomic_write import atomic_write
 from mbc_engine.errors import ModelError
-from mbc_engine.lm.bert import ATTENTION, Bert, Floats
-from mbc_engine.lm.packaged import Version
+from mbc_engine.lm.bert import ATTENTION, Bert, Floats, Layers
+from mbc_engine.lm.packaged import Version, cache_folder, unpack_once
 from mbc_engine.machine import has_integer_products, usable_threads
 
 _FORMAT: Final = 1  # of the files that are kept
@@ -30,8 +27,6 @@ _OLDEST: Final = (1, 23)  # of onnxruntime
 _SMALLEST_BLOCK: Final = 16  # weights that share a scale
 _LARGEST_BLOCK: Final = 256
 _ROUNDED_INPUTS: Final = 4  # the operator's `accuracy_level` for products of integers
-
-Layers = Callable[[Floats, Floats | None], Floats]
 
 
 def kept_layers(encoder: Bert, changes: Version | None = None) -> Layers | None:
@@ -45,14 +40,15 @@ def kept_layers(encoder: Bert, changes: Version | None = None) -> Layers | None:
     if encoder.device != "cpu" or version is None or math.gcd(*sizes) % _SMALLEST_BLOCK or not has_integer_products():
         return None
     settings = [encoder.config[name] for name in _SETTINGS]
-    made_of = _digest(version[0], changes and changes[0]), _digest(_FORMAT, version, changes, settings)
-    path = platformdirs.user_cache_path("mbc") / "layers" / "{}-{}.onnx".format(*made_of)
+    folder = cache_folder(_digest(version[0], changes and changes[0]))
+    file = folder / f"{_digest(_FORMAT, version, changes, settings)}.onnx"
     with suppress(ImportError):
         with suppress(OSError, ValueError):
-            return _opened(path)
-        with suppress(OSError, ValueError):
-            _keep(encoder, path)
-            return _opened(path)
+            return _opened(file)
+        with suppress(OSError, ValueError, ModelError):
+            file.unlink(missing_ok=True)  # damaged
+            _keep(encoder, file)
+            return _opened(file)
     return None
 
 
@@ -91,15 +87,14 @@ def _opened(path: Path) -> Layers:
     return states
 
 
-def _keep(encoder: Bert, path: Path) -> None:
-    """Keep the rounded layers of an encoder in a file, instead of those made of earlier weights."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_write(path) as file:
-        file.write(_Graph(encoder).model().SerializeToString())
-    for other in path.parent.glob(f"{path.stem.partition('-')[0]}-*.onnx"):
-        if other != path:
-            with suppress(OSError):  # in use, on Windows
-                other.unlink()
+def _keep(encoder: Bert, file: Path) -> None:
+    """Keep the rounded layers of an encoder in a file, in whose folder those made of earlier weights may be."""
+    import onnx
+
+    def fill(partial: Path) -> None:
+        onnx.save(_Graph(encoder).model(), partial / file.name)
+
+    unpack_once(file.parent, file.is_file, fill, "The encoder's layers")
 
 
 class _Graph:

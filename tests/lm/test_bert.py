@@ -5,20 +5,18 @@ import os
 import shutil
 from itertools import islice
 from threading import Barrier
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose
 from threadpoolctl import threadpool_info
-from tokenizers import Tokenizer
-from transformers import BertConfig, BertModel, MPNetConfig, MPNetModel
 
 from mbc_engine.errors import ModelError
 from mbc_engine.lm.bert import Bert, batches
 from mbc_engine.lm.encoders import load_encoder, mean_pooled, token_states
 from mbc_engine.lm.packaged import MINILM
+from tests.lm.random_bert import low_rank_changes, random_bert
 from tests.needs import embedded_encoder
 from tests.newswire import stories
 
@@ -31,13 +29,9 @@ SIZES = {"vocab_size": 50, "hidden_size": 24, "num_hidden_layers": 3, "num_atten
 @pytest.mark.parametrize("threads", [1, 5, 100])
 def test_states(tiny, kind, library, threads, monkeypatch):
     monkeypatch.setattr("mbc_engine.lm.bert.usable_threads", lambda: threads)
-    torch.manual_seed(3)
-    theirs: Any = BertModel(BertConfig(**SIZES)) if kind == "bert" else MPNetModel(MPNetConfig(**SIZES))
+    theirs, ours = random_bert(kind, tiny, device="cpu:0" if library == "torch" else "cpu", **SIZES)
     if kind == "mpnet":
-        torch.nn.init.normal_(theirs.encoder.relative_attention_bias.weight)
-    weights = {name: value.numpy() for name, value in theirs.eval().state_dict().items()}
-    tokenizer = Tokenizer.from_file(str(tiny.encoders["bert"] / "tokenizer.json"))
-    ours = Bert(theirs.config.to_dict(), weights, tokenizer, device="cpu:0" if library == "torch" else "cpu")
+        torch.nn.init.normal_(theirs.encoder.relative_attention_bias.weight)  # of both
     if library == "torch from now on":
         ours.use_torch()
     rows = [torch.randint(3, 50, (length,)) for length in (300, 1, 40)]
@@ -52,11 +46,9 @@ def test_states(tiny, kind, library, threads, monkeypatch):
 
 @pytest.mark.parametrize("device", ["cpu", "cpu:0"])
 def test_low_rank_changes_are_as_if_added_to_the_weights(tiny, device):
-    plain, rng = Bert.open(str(tiny.encoders["bert"]), device=device), np.random.default_rng(5)
-    changes, merged = {}, dict(plain.weights)
-    for name, (outputs, inputs) in plain.linear_layers().items():
-        for part, size in {"down": (2, inputs), "up": (outputs, 2), "bias": (outputs,)}.items():
-            changes[f"{name}.{part}"] = rng.normal(0, 0.3, size).astype(np.float32)
+    plain = Bert.open(str(tiny.encoders["bert"]), device=device)
+    changes, merged = low_rank_changes(plain, 0.3), dict(plain.weights)
+    for name in plain.linear_layers():
         merged[f"{name}.weight"] = merged[f"{name}.weight"] + changes[f"{name}.up"] @ changes[f"{name}.down"]
         merged[f"{name}.bias"] = changes[f"{name}.bias"]
     rows = [[2, 5, 9, 3]]

@@ -4,19 +4,15 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-import torch
-from tokenizers import Tokenizer
-from transformers import BertConfig, BertModel, MPNetConfig, MPNetModel
 
 from mbc_engine.errors import ModelError
-from mbc_engine.lm.bert import Bert
-from mbc_engine.lm.packaged import version_of
+from mbc_engine.lm.packaged import damaged_caches, version_of
 from mbc_engine.lm.quantized import kept_layers
 from mbc_engine.machine import _has_integer_products
+from tests.lm.random_bert import low_rank_changes, random_bert
 
 pytest.importorskip("onnxruntime", reason="it is for x86")
 
@@ -34,24 +30,16 @@ def cache(tmp_path, monkeypatch):
     """A cache of the test's own, on a processor that sums products of integers."""
     monkeypatch.setattr("mbc_engine.lm.quantized.has_integer_products", lambda: True)
     monkeypatch.setattr("platformdirs.user_cache_path", lambda _: tmp_path)
-    return tmp_path / "layers"
+    return tmp_path / "models"
 
 
 @pytest.fixture(params=["bert", "mpnet"])
 def encoder(request, tiny):
-    torch.manual_seed(3)
-    sizes = {**SIZES, "initializer_range": 0.1}
-    made: Any = BertModel(BertConfig(**sizes)) if request.param == "bert" else MPNetModel(MPNetConfig(**sizes))
-    weights = {name: value.numpy() for name, value in made.state_dict().items()}
-    plain = Bert(made.config.to_dict(), weights, Tokenizer.from_file(str(tiny.encoders["bert"] / "tokenizer.json")))
-    rng, changes = np.random.default_rng(5), {}
-    for name, (outputs, inputs) in plain.linear_layers().items():
-        for part, size in {"down": (2, inputs), "up": (outputs, 2), "bias": (outputs,)}.items():
-            changes[f"{name}.{part}"] = rng.normal(0, 0.1, size).astype(np.float32)
+    _, plain = random_bert(request.param, tiny, initializer_range=0.1, **SIZES)
     plain._opened_as = version_of(Path(__file__))
-    for value in weights.values():
+    for value in plain.weights.values():
         value.flags.writeable = False  # as if mapped
-    return plain.with_lora(changes)
+    return plain.with_lora(low_rank_changes(plain, 0.1))
 
 
 @pytest.fixture
@@ -84,12 +72,14 @@ def test_made_once(encoder, changes, cache, monkeypatch):
         encoder.layers = kept_layers(encoder, version_of(changes))
         return encoder.states(ROWS, STARTS)[0]
 
-    first, (kept,) = states(), cache.iterdir()
+    first, (kept,) = states(), cache.rglob("*.onnx")
     content = kept.read_bytes()
     with monkeypatch.context() as patch:
         patch.setattr("mbc_engine.lm.quantized._keep", None)
         assert np.array_equal(states(), first)
+    assert damaged_caches() == []
     kept.write_bytes(content[: len(content) // 2])
+    assert damaged_caches() == [kept.parent]
     assert np.array_equal(states(), first)
     assert kept.read_bytes() == content
     other = changes.with_name("small.safetensors")
@@ -99,7 +89,7 @@ def test_made_once(encoder, changes, cache, monkeypatch):
     states()
     encoder.config["layer_norm_eps"] = 0.01
     assert not np.array_equal(states(), first)
-    assert len({*cache.iterdir()} - {kept}) == 2
+    assert len({*cache.rglob("*.onnx")} - {kept}) == 2
     assert not kept.exists()
 
 
