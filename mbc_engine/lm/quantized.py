@@ -2,7 +2,7 @@
 
 Only for processors that sum products of 8-bit integers in one instruction, as most of x86 since 2020 do. Each row of
 weights is rounded in blocks with a scale each, and what they are multiplied with is rounded as it comes. The rounded
-layers are made once, in seconds, and kept in the user's cache.
+layers are made once, in seconds, and kept in the user's cache, in the order in which this processor reads them.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ from mbc_engine.lm.bert import ATTENTION, Bert, Floats, Layers
 from mbc_engine.lm.packaged import Version, cache_folder, unpack_once
 from mbc_engine.machine import has_integer_products, usable_threads
 
-_FORMAT: Final = 1  # of the files that are kept
+_FORMAT: Final = 2  # of the files that are kept
 # What a graph depends on, beside weights.
 _SETTINGS: Final = ("model_type", "num_hidden_layers", "num_attention_heads", "layer_norm_eps")
 _OLDEST: Final = (1, 23)  # of onnxruntime
@@ -57,24 +57,10 @@ def _digest(*parts: object) -> str:
 
 
 def _opened(path: Path) -> Layers:
-    """Raises ImportError if onnxruntime is missing or too old, OSError if the file is, ValueError if it is cut short."""
-    os.environ["ORT_DISABLE_TELEMETRY"] = "1"  # read at the import; else it would tell Microsoft what it does
-    import onnxruntime
-
-    if tuple(map(int, onnxruntime.__version__.split(".")[:2])) < _OLDEST:
-        raise ImportError("onnxruntime is too old")
-    if not path.is_file():
-        raise FileNotFoundError(path)
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = usable_threads()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL  # nothing is left to optimise
-    options.enable_cpu_mem_arena = False  # it would keep the memory of the longest text
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # others may need the core
-    options.log_severity_level = 4
-    try:
-        session: Any = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # it has a class for each cause
-        raise ValueError(f"{path} cannot be opened") from error
+    """Raises ImportError if onnxruntime is missing or too old, OSError if the file is, ValueError if it is damaged or of
+    another processor.
+    """
+    session = _session(path)
 
     def states(x: Floats, bias: Floats | None) -> Floats:
         given = {"x": x[None]} if bias is None else {"x": x[None], "bias": np.ascontiguousarray(bias[None])}
@@ -87,12 +73,48 @@ def _opened(path: Path) -> Layers:
     return states
 
 
+def _session(path: Path, kept: Path | None = None) -> Any:
+    """Open a graph, and keep it with its weights as they are used, to be mapped: a quarter of the time to open it again,
+    which compares them.
+
+    Raises as `_opened`.
+    """
+    os.environ["ORT_DISABLE_TELEMETRY"] = "1"  # read at the import; else it would tell Microsoft what it does
+    import onnxruntime
+
+    if tuple(map(int, onnxruntime.__version__.split(".")[:2])) < _OLDEST:
+        raise ImportError("onnxruntime is too old")
+    if not path.is_file():
+        raise FileNotFoundError(path)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = usable_threads()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL  # nothing is left to optimise
+    options.enable_cpu_mem_arena = False  # it would keep the memory of the longest text
+    options.log_severity_level = 4
+    entries = {"session.intra_op.allow_spinning": "0"}  # others may need the core
+    if kept:
+        options.optimized_model_filepath = str(kept)
+        entries |= {
+            "session.optimized_model_external_initializers_file_name": f"{kept.stem}.weights",
+            "session.save_external_prepacked_constant_initializers": "1",
+        }
+    for name, value in entries.items():
+        options.add_session_config_entry(name, value)
+    try:
+        return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # it has a class for each cause
+        raise ValueError(f"{path} cannot be opened") from error
+
+
 def _keep(encoder: Bert, file: Path) -> None:
     """Keep the rounded layers of an encoder in a file, in whose folder those made of earlier weights may be."""
     import onnx
 
     def fill(partial: Path) -> None:
-        onnx.save(_Graph(encoder).model(), partial / file.name)
+        made = partial / "made.onnx"
+        onnx.save(_Graph(encoder).model(), made)
+        _session(made, partial / file.name)
+        made.unlink()
 
     unpack_once(file.parent, file.is_file, fill, "The encoder's layers")
 

@@ -15,6 +15,7 @@ from mbc_engine.machine import _has_integer_products
 from tests.lm.random_bert import low_rank_changes, random_bert
 
 pytest.importorskip("onnxruntime", reason="it is for x86")
+onnx = pytest.importorskip("onnx", reason="it is for x86")
 
 SIZES = {
     "vocab_size": 50,
@@ -52,7 +53,18 @@ def changes(tmp_path):
 ROWS, STARTS = [[2, *range(5, 45), 3], [2, 7, 3]], [20, 1]
 
 
-@pytest.mark.skipif(not _has_integer_products(), reason="on other processors, sums of 8-bit products may overflow")
+of_this_processor = pytest.mark.skipif(
+    not _has_integer_products(), reason="on other processors, sums of 8-bit products may overflow"
+)
+
+
+def states_by(encoder, changes):
+    encoder.layers = None
+    encoder.layers = kept_layers(encoder, version_of(changes))
+    return encoder.states(ROWS, STARTS)[0]
+
+
+@of_this_processor
 @pytest.mark.parametrize("with_torch", [False, True])
 def test_states_are_near(encoder, changes, with_torch):
     expected = encoder.states(ROWS, STARTS)
@@ -67,30 +79,43 @@ def test_states_are_near(encoder, changes, with_torch):
 
 
 def test_made_once(encoder, changes, cache, monkeypatch):
-    def states():
-        encoder.layers = None
-        encoder.layers = kept_layers(encoder, version_of(changes))
-        return encoder.states(ROWS, STARTS)[0]
-
-    first, (kept,) = states(), cache.rglob("*.onnx")
+    first, (kept,), (weights,) = states_by(encoder, changes), cache.rglob("*.onnx"), cache.rglob("*.weights")
     content = kept.read_bytes()
     with monkeypatch.context() as patch:
         patch.setattr("mbc_engine.lm.quantized._keep", None)
-        assert np.array_equal(states(), first)
+        assert np.array_equal(states_by(encoder, changes), first)
     assert damaged_caches() == []
-    kept.write_bytes(content[: len(content) // 2])
-    assert damaged_caches() == [kept.parent]
-    assert np.array_equal(states(), first)
-    assert kept.read_bytes() == content
+    for damaged in (kept, weights):
+        damaged.write_bytes(damaged.read_bytes()[:2000])
+        assert damaged_caches() == [kept.parent]
+        assert np.array_equal(states_by(encoder, changes), first)
+        assert kept.read_bytes() == content
     other = changes.with_name("small.safetensors")
     other.touch()
     kept_layers(encoder, version_of(other))
     changes.write_text("of another version")
-    states()
+    states_by(encoder, changes)
     encoder.config["layer_norm_eps"] = 0.01
-    assert not np.array_equal(states(), first)
+    assert not np.array_equal(states_by(encoder, changes), first)
     assert len({*cache.rglob("*.onnx")} - {kept}) == 2
     assert not kept.exists()
+
+
+@of_this_processor
+def test_made_by_another_processor(encoder, changes, cache):
+    first = states_by(encoder, changes)
+    (kept,), (weights,) = cache.rglob("*.onnx"), cache.rglob("*.weights")
+    in_order = next(
+        int(entry.value.partition("|")[2].partition(";")[0])
+        for constant in onnx.load(kept, load_external_data=False).graph.initializer
+        for entry in constant.external_data
+        if entry.key == "prepacked_0"
+    )
+    with weights.open("r+b") as file:
+        file.seek(in_order)
+        file.write(bytes(64))  # as of a processor with another order
+    assert np.array_equal(states_by(encoder, changes), first)
+    assert damaged_caches() == []
 
 
 def test_not_made(encoder, changes, cache, monkeypatch):
