@@ -18,8 +18,8 @@ from mbc_cli.options import BankOption, JsonOption, ModelOption, RunsOption, opt
 from mbc_cli.render.terminal import out, print_json
 from mbc_cli.text import display_path, format_size, sanitise
 from mbc_engine import __version__
-from mbc_engine.errors import MBCError, ModelError
-from mbc_engine.machine import installed_version, installing, usable_cores
+from mbc_engine.errors import ConfigError, MBCError, ModelError
+from mbc_engine.machine import has_integer_products, installed_version, installing, usable_cores
 from mbc_engine.names import CONFIG, find_model
 
 _PACKAGES: Final = (
@@ -143,6 +143,7 @@ def _abilities(devices: Report, hub: Report, model: str) -> Iterator[tuple[str, 
     gpus = ", ".join(cards) or ("mps" if devices["mps"] else "")
     none = "torch finds none: no driver, or a CPU-only build of torch"
     yield "GPU", not broken and bool(gpus), broken or gpus or none
+    yield "8 bits", *_eight_bits()
     from mbc_engine.lm.chat import local_models
 
     names, lacking = local_models(), "" if installed_version("openai") else f"; {installing('llm')}"
@@ -150,6 +151,17 @@ def _abilities(devices: Report, hub: Report, model: str) -> Iterator[tuple[str, 
     for name, package in (("4-bit", "bitsandbytes"), ("tui", "textual"), ("web", "textual-serve")):
         installed = installed_version(package)
         yield name, installed is not None, f"{package} {installed}" if installed else f"pip install {package}"
+
+
+def _eight_bits() -> tuple[bool, str]:
+    """Whether `mini` computes in 8 bits here, and what that needs."""
+    try:
+        if not has_integer_products():
+            return False, "mini computes in float32: no VNNI in this processor, or MBC_PRECISION=float32 is set"
+    except ConfigError as error:
+        return False, f"{error.message} {error.hint}"
+    missing = [package for package in ("onnx", "onnxruntime") if installed_version(package) is None]
+    return not missing, f"pip install {' '.join(missing)}" if missing else "mini is faster for it"
 
 
 def _missing(model: str, hub: Report, broken: str | None) -> str | None:

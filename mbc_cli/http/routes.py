@@ -265,6 +265,7 @@ def application(served: Served, *, has_token: bool) -> FastAPI:
     )
     app.state.served, app.state.is_finished = served, False
     app.add_api_route("/health", health, tags=["Inspect"])
+    app.add_api_route("/health", health, methods=["HEAD"], include_in_schema=False)
     # The token itself is checked before a request is read, see `with_access_control`.
     for routes in (conversations, router):
         app.include_router(routes, dependencies=[Depends(HTTPBearer(auto_error=False))] if has_token else [])

@@ -45,7 +45,7 @@ def test_json(mbc, home):
     place = report["places"]["bank"]
     assert (place["path"], place["exists"], place["free"] > 0) == (str(home / "there.mbc"), False, True)
     assert report["config_error"] is None
-    assert list(works(report)) == ["ingest", "ask", "train", "GPU", "llm", "4-bit", "tui", "web"]
+    assert list(works(report)) == ["ingest", "ask", "train", "GPU", "8 bits", "llm", "4-bit", "tui", "web"]
     assert works(report)["ingest"] is works(report)["ask"] is True
 
 
@@ -64,6 +64,25 @@ def test_a_broken_torch_is_a_finding(home, monkeypatch):
     assert report["devices"]["error"]
     assert (works(report)["train"], works(report)["GPU"]) == (False, False)
     assert "torch cannot be used" in next(one["detail"] for one in report["abilities"] if one["name"] == "train")
+
+
+@pytest.mark.parametrize(
+    ("precision", "has", "packages", "expected"),
+    [
+        ("auto", True, ("onnx", "onnxruntime"), (True, "faster")),
+        ("auto", True, ("onnx",), (False, "pip install onnxruntime")),
+        ("auto", False, ("onnx", "onnxruntime"), (False, "float32")),
+        ("float32", True, ("onnx", "onnxruntime"), (False, "MBC_PRECISION=float32")),
+        ("half", True, ("onnx", "onnxruntime"), (False, "MBC_PRECISION=half is not a precision")),
+    ],
+)
+def test_precision(mbc, monkeypatch, precision, has, packages, expected):
+    monkeypatch.setenv("MBC_PRECISION", precision)
+    monkeypatch.setattr("mbc_engine.machine._has_integer_products", lambda: has)
+    monkeypatch.setattr(doctor_command, "installed_version", lambda name: "1" if name in packages else None)
+    ability = next(each for each in doctor(mbc)[1]["abilities"] if each["name"] == "8 bits")
+    assert ability["works"] is expected[0]
+    assert expected[1] in ability["detail"]
 
 
 def test_closed_folder_and_broken_config(mbc, home, monkeypatch):

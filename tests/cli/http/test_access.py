@@ -32,6 +32,8 @@ async def test_only_health_needs_no_token(serving, authorization):
         assert response.json()["error"]["code"] == "invalid_api_key"
         assert response.headers["www-authenticate"] == "Bearer"
     assert (await running.client.get("/health", headers=headers)).json() == {"status": "ok"}
+    checked = await running.client.head("/health", headers=headers)
+    assert (checked.status_code, checked.content) == (200, b"")
 
 
 async def test_the_token_gives_access_under_any_host(serving):
