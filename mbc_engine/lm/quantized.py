@@ -8,6 +8,8 @@ layers are made once, in seconds, and kept in the user's cache, in the order in 
 import hashlib
 import math
 import os
+import shutil
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -23,6 +25,7 @@ from mbc_engine.machine import has_integer_products, usable_threads
 _FORMAT: Final = 2  # of the files that are kept
 # What a graph depends on, beside weights.
 _SETTINGS: Final = ("model_type", "num_hidden_layers", "num_attention_heads", "layer_norm_eps")
+_MADE_OF: Final = "MADE_OF"  # a file beside them, with the paths of the weights
 _OLDEST: Final = (1, 23)  # of onnxruntime
 _SMALLEST_BLOCK: Final = 16  # weights that share a scale
 _LARGEST_BLOCK: Final = 256
@@ -40,14 +43,15 @@ def kept_layers(encoder: Bert, changes: Version | None = None) -> Layers | None:
     if encoder.device != "cpu" or version is None or math.gcd(*sizes) % _SMALLEST_BLOCK or not has_integer_products():
         return None
     settings = [encoder.config[name] for name in _SETTINGS]
-    folder = cache_folder(_digest(version[0], changes and changes[0]))
+    sources = [version[0], *([changes[0]] if changes else [])]
+    folder = cache_folder(_digest(*sources))
     file = folder / f"{_digest(_FORMAT, version, changes, settings)}.onnx"
     with suppress(ImportError):
         with suppress(OSError, ValueError):
             return _opened(file)
         with suppress(OSError, ValueError, ModelError):
             file.unlink(missing_ok=True)  # damaged
-            _keep(encoder, file)
+            _keep(encoder, file, sources)
             return _opened(file)
     return None
 
@@ -106,8 +110,11 @@ def _session(path: Path, kept: Path | None = None) -> Any:
         raise ValueError(f"{path} cannot be opened") from error
 
 
-def _keep(encoder: Bert, file: Path) -> None:
-    """Keep the rounded layers of an encoder in a file, in whose folder those made of earlier weights may be."""
+def _keep(encoder: Bert, file: Path, sources: Sequence[str]) -> None:
+    """Keep the rounded layers of an encoder in a file, in whose folder those made of earlier weights may be.
+
+    Others whose `sources`, files of weights, are gone are deleted.
+    """
     import onnx
 
     def fill(partial: Path) -> None:
@@ -115,7 +122,11 @@ def _keep(encoder: Bert, file: Path) -> None:
         onnx.save(_Graph(encoder).model(), made)
         _session(made, partial / file.name)
         made.unlink()
+        (partial / _MADE_OF).write_text("\n".join(sources), encoding="utf-8")
 
+    for known in cache_folder("").glob(f"*/{_MADE_OF}"):  # of an environment that was deleted
+        if not all(map(os.path.exists, known.read_text(encoding="utf-8").splitlines())):
+            shutil.rmtree(known.parent, ignore_errors=True)
     unpack_once(file.parent, file.is_file, fill, "The encoder's layers")
 
 

@@ -99,6 +99,10 @@ def test_made_once(encoder, changes, cache, monkeypatch):
     assert not np.array_equal(states_by(encoder, changes), first)
     assert len({*cache.rglob("*.onnx")} - {kept}) == 2
     assert not kept.exists()
+    other.unlink()
+    changes.write_text("of a third version")
+    states_by(encoder, changes)
+    assert len([*cache.rglob("*.onnx")]) == 1  # those of the other are gone with its weights
 
 
 @of_this_processor
