@@ -72,8 +72,8 @@ def render_search(found: dict[str, Result]) -> Iterator[str]:
     (result,) = found.values()
     yield (
         f"A search by `mini` of {search.CHUNKS:,} chunks with random codes, one per document, with sources and texts. *First* "
-        "is the first search in a new process whose model is loaded, *later* searches reopen the bank in it. Both verify "
-        "checksums."
+        "is the first search in a new process whose model is loaded, *later* ones are of other words in the same open bank, as "
+        "in `mbc chat` or `mbc serve`. Checksums are verified once."
     )
     stages = {name: name for name in search.STAGES}
     stages |= {"whiten by codes of the bank": "whiten with the bank's codes", "all of it": "total"}
@@ -85,7 +85,7 @@ def render_search(found: dict[str, Result]) -> Iterator[str]:
         f"When {search.SEVERAL} questions are asked at once, the scan takes "
         f"{format_seconds(result[f'{search.SCAN}, each of {search.SEVERAL} questions']['later'])} per question. Selecting "
         "documents takes another "
-        + " and ".join(f"{format_seconds(result[name]['later'])} for {name}" for name in search.SELECTIONS)
+        + " and ".join(f"{format_seconds(result[name]['first'])} for {name}" for name in search.SELECTIONS)
         + ", once per selection."
     )
 

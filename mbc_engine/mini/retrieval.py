@@ -176,11 +176,14 @@ class Scope:
         ]
         return np.concatenate(self.bank.each(partial(_codes, self._weighting), of_banks))
 
-    @cached_property
+    @property
     def whitening(self) -> NDArray[np.float32]:
-        codes = self.sample(SAMPLED_CHUNKS)[..., 0]
-        with one_thread:  # the first took 200 ms on two, which waited for each other, and 7 ms on one
-            return self._address.whitening(codes)
+        def compute() -> NDArray[np.float32]:
+            codes = self.sample(SAMPLED_CHUNKS)[..., 0]
+            with one_thread:  # the first took 200 ms on two, which waited for each other, and 7 ms on one
+                return self._address.whitening(codes)
+
+        return self.bank.kept(("whitening", self._address, self._weighting), compute)
 
     def tables(self, sentence_vectors: NDArray[np.float32]) -> NDArray[np.float32]:
         """The lookup tables of questions, from unit sentence vectors [B, E]: [B, tokens, num_codes]."""

@@ -66,6 +66,21 @@ def test_sample_of_a_small_bank(tiny: Any, story: Path, tmp_path: Path) -> None:
         assert np.array_equal(model.scope(bank, Selection(only=("1.txt", "3.txt"))).sample(10), every[[1, 3]])
 
 
+def test_whitening_is_computed_once_for_what_is_searched(tiny: Any, story: Path, tmp_path: Path) -> None:
+    model = tiny.retriever_reader()
+    with open_bank(model, tmp_path / "b.mbc") as bank:
+        list(ingest(model, bank, [story / "1.txt", story / "2.txt"]))
+        whitening = model.scope(bank).whitening
+        assert model.scope(bank).whitening is whitening
+        part = model.scope(bank, Selection(only=("1.txt",))).whitening
+        assert not np.array_equal(part, whitening)
+        list(ingest(model, bank, [story]))
+        more = model.scope(bank).whitening
+        assert not np.array_equal(more, whitening)
+        codes = np.concatenate([codes for codes, _ in bank.blocks()])[..., 0]
+        assert np.array_equal(more, model.address.whitening(codes))
+
+
 def test_sample_of_a_large_bank_is_runs_of_neighbours() -> None:
     class Large:
         is_weighted = False
