@@ -58,23 +58,20 @@ def _options(
     """Options are handled by their callbacks."""
 
 
-def _function(described: str) -> Callable[[], None]:
-    """A stand-in for a function of `mbc_cli.commands`, which is imported when it is called (`command_line.py::_CommandMixin`).
-
-    `described` is its module and name, and the first paragraph of its help, all that the help of `mbc` shows.
-    """
+def _function(name: str) -> Callable[[], None]:
+    """A stand-in for a function, MODULE.NAME in `mbc_cli.commands`, see `command_line.py::_CommandMixin`."""
 
     def command() -> None: ...
 
-    name, _, command.__doc__ = described.partition(": ")
     module, _, command.__name__ = name.partition(".")
     command.__module__ = f"mbc_cli.commands.{module}"
     return command
 
 
-def _add(group: typer.Typer, panel: str | None = None, /, **commands: str) -> None:
-    for word, described in commands.items():
-        group.command(word.rstrip("_"), cls=Command, rich_help_panel=panel)(_function(described))
+def _add(group: typer.Typer, panel: str | None, *functions: str) -> None:
+    """Add commands; the part of a function's name before an underscore is its command's word."""
+    for function in map(_function, functions):
+        group.command(function.__name__.partition("_")[0], cls=Command, rich_help_panel=panel)(function)
 
 
 def _group(word: str, panel: str, **how: Any) -> typer.Typer:
@@ -86,87 +83,32 @@ def _group(word: str, panel: str, **how: Any) -> typer.Typer:
 _add(
     app,
     MEMORY,
-    demo="demo.demo: Ingest 10 made-up news stories, ask about them, and show that the bank still answers without the files.",
-    ingest="ingest.ingest: Memorise files and folders. Files that haven't changed since the last run are skipped.",
-    ask="ask.ask: Answer questions from your banks, citing the files that each answer comes from.",
-    chat="ask.chat: Ask one question after the other. A follow-up (“and when?”) is understood from the question before it; /help lists what else to type.",
-    search="ask.search: Find the passages that best match a query, by meaning and by words, without answering it.",
-    tui="tui.tui: Open the dashboard: browse documents and their codes, follow training and ingests, ask questions.",
-    serve="serve.serve: Serve a bank over HTTP: other programs ask questions and add documents.",
-    mcp="serve.mcp: Let an AI assistant ask, search and add to a bank: a Model Context Protocol (MCP) server on stdin and stdout.",
+    "demo.demo",
+    "ingest.ingest",
+    "ask.ask",
+    "ask.chat",
+    "ask.search",
+    "tui.tui",
+    "serve.serve",
+    "serve.mcp",
 )
 banks = _group("bank", MEMORY, help="Inspect, change or move a bank.", no_args_is_help=True)
-_add(
-    banks,
-    "Inspect",
-    info="bank.info: Show what a bank holds, its size and the model that wrote it.",
-    list="bank.list_documents: List a bank's documents: chunks, bytes, date and source; tab-separated in a pipe.",
-    show="bank.show: Show everything a bank stores about a document, its text included, and whether its file has changed.",
-    verify="bank.verify: Check a bank for corruption. The exit code is 5 if there is any.",
-)
-_add(
-    banks,
-    "Change",
-    remove="bank.remove: Remove documents from a bank; if one is not found, none are removed. Does not delete files.",
-    undo="bank.undo: Restore what `mbc bank remove`, --prune or the dashboard removed last, except for what has been ingested again since.",
-    merge="bank.merge: Copy other banks' documents into --bank, creating it if needed; on any error, none are copied.",
-    compact="bank.compact: Free the disk space that removed documents left behind. What the bank holds does not change.",
-)
-_add(
-    banks,
-    "Move",
-    export="bank.export: Export a bank as JSON Lines, from which `mbc bank import` rebuilds it.",
-    import_="bank.import_: Import an export into a bank, creating the bank if needed; on any error, nothing is imported.",
-    reencode="bank.reencode: Switch a bank to another model: its documents are read again and encoded with that model.",
-)
-_add(
-    app, MODELS, train="train.train: Train a model. Ctrl-C stops after the current step; --resume continues from there."
-)
+_add(banks, "Inspect", "bank.info", "bank.list_documents", "bank.show", "bank.verify")
+_add(banks, "Change", "bank.remove", "bank.undo", "bank.merge", "bank.compact")
+_add(banks, "Move", "bank.export", "bank.import_", "bank.reencode")
+_add(app, MODELS, "train.train")
 runs = _group("runs", MODELS, help="List, resume and stop training runs.", no_args_is_help=True)
-_add(
-    runs,
-    list="train.list_runs: List training runs, latest first; tab-separated in a pipe.",
-    show="train.show: Show a training run's settings, progress, best result and remaining time.",
-    resume="train.resume: Continue a stopped or interrupted training run, as `mbc train --resume` does.",
-    stop="train.stop: Stop a training run after the current step and save a snapshot, as Ctrl-C does.",
-)
-models = _group(
-    "models",
-    MODELS,
-    help="List and inspect models and training presets; download and upload models.",
-    no_args_is_help=True,
-)
-_add(
-    models,
-    list="models.list_models: List the models you can use: this package's, those in your data folder, and those of training runs.",
-    show="models.show: Show what a model or preset is made of; for trained models, also the trainable and frozen parameters.",
-    pull="models.pull: Download a shared model; every command then takes it as --model OWNER/NAME.",
-    push="models.push: Share a model on the hub: its settings, trained weights and a model card, in one commit.",
-)
+_add(runs, None, "train.list_runs", "train.show", "train.resume", "train.stop")
+_MODELS = "List and inspect models and training presets; download and upload models."
+models = _group("models", MODELS, help=_MODELS, no_args_is_help=True)
+_add(models, None, "models.list_models", "models.show", "models.pull", "models.push")
 evaluations = _group("eval", MODELS, invoke_without_command=True)
-evaluations.callback()(
-    _function("evaluate.evaluate: Evaluate how well methods answer: exact match, F1, sources, time and size.")
-)
-_add(evaluations, show="evaluate.show: Show the report of an evaluation, finished or not.")
-_add(
-    app,
-    MODELS,
-    calibrate="train.calibrate: Choose from held-out questions below which confidence a model that you trained gives no answer; changes its config.",
-)
-_add(
-    app,
-    SETTINGS,
-    doctor="doctor.doctor: Show what is installed, available hardware, file locations and which features work.",
-)
+evaluations.callback()(_function("evaluate.evaluate"))
+_add(evaluations, None, "evaluate.show")
+_add(app, MODELS, "train.calibrate")
+_add(app, SETTINGS, "doctor.doctor")
 settings = _group("config", SETTINGS, help="Set default options.", no_args_is_help=True)
-_add(
-    settings,
-    list="config.list_settings: List the settings in the config file: key and value, tab-separated in a pipe.",
-    get="config.get: Print a setting. The exit code is 2 if it is not set.",
-    set="config.set_: Set an option's default; the command line and environment variables override it.",
-    unset="config.unset: Remove a setting. The exit code is 2 if it is not set.",
-    path="config.show_path: Print the path of the config file, whether it exists or not.",
-)
+_add(settings, None, "config.list_settings", "config.get", "config.set_", "config.unset", "config.path")
 
 
 def main() -> None:

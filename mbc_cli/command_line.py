@@ -1,5 +1,6 @@
 """What all commands have in common: shared options, the config file, errors, and Ctrl-C during long work."""
 
+import ast
 import errno
 import os
 import re
@@ -10,7 +11,7 @@ import time
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from functools import cached_property
+from functools import cache, cached_property
 from importlib import import_module
 from pathlib import Path
 from types import FrameType, SimpleNamespace
@@ -100,26 +101,38 @@ def _adapted(params: list[Any]) -> list[Any]:
     return params
 
 
-def _unwrapped(help: str | None) -> str:
+def _unwrapped(help: str) -> str:
     """A docstring with each paragraph on one line; examples keep theirs."""
-    paragraphs = (help or "").split("\n\n")
+    paragraphs = help.split("\n\n")
     whole = "\n\n".join(text if text.startswith("Examples:") else " ".join(text.split()) for text in paragraphs)
     # Typer would dedent examples that come second once more, but for an empty line before them.
     return whole.replace("\n\nExamples:", "\n\n\nExamples:") if len(paragraphs) == 2 else whole
 
 
-class _CommandMixin:
-    """A command of a function, or of a stand-in with the function's module, name and first paragraph of help."""
+@cache
+def _docstrings(file: Path) -> dict[str, str]:
+    """Of the functions in a file, which is not imported: the help of `mbc` would take too long."""
+    functions = (node for node in ast.parse(file.read_text("utf-8")).body if isinstance(node, ast.FunctionDef))
+    return {function.name: ast.get_docstring(function) or "" for function in functions}
 
-    help: str | None
+
+class _CommandMixin:
+    """A command of a function, or of a stand-in with the function's module and name."""
+
     callback: Any
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.help = _unwrapped(self.help)
-        given = self.__dict__.pop("params")
-        if given or self.callback is None:
-            self.params = _adapted(given)
+        help, params = self.__dict__.pop("help"), self.__dict__.pop("params")
+        if help:
+            self.help = _unwrapped(help)
+        if params or self.callback is None:
+            self.params = _adapted(params)
+
+    @cached_property
+    def help(self) -> str:
+        module = self.callback.__module__.rpartition(".")[2]
+        return _unwrapped(_docstrings(Path(__file__).with_name("commands") / f"{module}.py")[self.callback.__name__])
 
     @cached_property
     def params(self) -> list[Any]:
@@ -127,7 +140,7 @@ class _CommandMixin:
         alone = typer.Typer(add_completion=False)
         alone.command()(getattr(import_module(self.callback.__module__), self.callback.__name__))
         command = typer.main.get_command(alone)
-        self.callback, self.help = command.callback, _unwrapped(command.help)
+        self.callback = command.callback
         return _adapted(command.params)
 
     def get_params(self, ctx: Any) -> list[Any]:
@@ -154,7 +167,7 @@ class _CommandMixin:
         return parser
 
 
-class Command(_CommandMixin, TyperCommand):  # type: ignore[override]
+class Command(_CommandMixin, TyperCommand):  # type: ignore[misc, override]
     def invoke(self, ctx: Any) -> Any:
         with _running(ctx):
             return super().invoke(ctx)
@@ -170,7 +183,7 @@ _OTHER_NAMES: Final = {
 }
 
 
-class Group(_CommandMixin, TyperGroup):  # type: ignore[override]
+class Group(_CommandMixin, TyperGroup):  # type: ignore[misc, override]
     """Commands under one word, which may itself be a command."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:

@@ -22,27 +22,25 @@ from mbc_engine.runs import CONFIG
 Completions = list[tuple[str, str]]
 
 
-def complete_models(ctx: typer.Context, incomplete: str) -> Completions:
+def complete_models(ctx: typer.Context) -> Completions:
     from mbc_cli.local_models import model_folders
 
     labels = {"package": "the built-in model", "yours": "", "run": "a training run"}
     models = model_folders(_runs_folder(ctx))
-    offered = {str(folder.parent) if place == "run" else name: labels[place] for name, folder, place in models}
-    return _matching_prefix(offered, incomplete)
+    return _completions({str(path.parent) if place == "run" else name: labels[place] for name, path, place in models})
 
 
-def complete_models_and_presets(ctx: typer.Context, incomplete: str) -> Completions:
+def complete_models_and_presets(ctx: typer.Context) -> Completions:
     """If a model and a preset share a name, the model wins."""
-    presets = dict.fromkeys(dict(complete_presets(incomplete)), "a preset")
-    return sorted((presets | dict(complete_models(ctx, incomplete))).items())
+    return sorted((dict.fromkeys(preset_names(), "a preset") | dict(complete_models(ctx))).items())
 
 
-def complete_runs(ctx: typer.Context, incomplete: str) -> Completions:
-    return _matching_prefix((path.parent.name for path in _runs_folder(ctx).glob(f"*/{CONFIG}")), incomplete)
+def complete_runs(ctx: typer.Context) -> Completions:
+    return _completions(path.parent.name for path in _runs_folder(ctx).glob(f"*/{CONFIG}"))
 
 
-def completer(names: Callable[[], Iterable[str] | dict[str, str]]) -> Callable[[str], Completions]:
-    return lambda incomplete: _matching_prefix(names(), incomplete)
+def completer(names: Callable[[], Iterable[str] | dict[str, str]]) -> Callable[[], Completions]:
+    return lambda: _completions(names())
 
 
 complete_presets = completer(preset_names)
@@ -59,13 +57,13 @@ def complete_config_keys(ctx: typer.Context, incomplete: str) -> Completions:
             offered[f"{table}."] = ""
         else:
             offered[name] = options[0][1].help or ""
-    return _matching_prefix(offered, incomplete)
+    return _completions(offered)
 
 
-def _matching_prefix(offered: Iterable[str] | dict[str, str], incomplete: str) -> Completions:
-    labels = offered if isinstance(offered, dict) else dict.fromkeys(offered, "")
-    fitting = (name for name in sorted(labels) if name.startswith(incomplete))
-    return [(name, labels[name]) for name in fitting if name[:1] != "." and sanitise(name) == name]
+def _completions(names: Iterable[str] | dict[str, str]) -> Completions:
+    """Names with their labels, of which Typer offers those that fit; without hidden and unprintable ones."""
+    labels = names if isinstance(names, dict) else dict.fromkeys(names, "")
+    return [(name, labels[name]) for name in sorted(labels) if name[:1] != "." and sanitise(name) == name]
 
 
 def _runs_folder(ctx: typer.Context) -> Path:

@@ -78,18 +78,18 @@ def unset(key: KeyArgument, *, json: JsonOption = False) -> None:
     _change(key, None, as_json=json)
 
 
-def show_path(*, json: JsonOption = False) -> None:
+def path(*, json: JsonOption = False) -> None:
     """Print the path of the config file, whether it exists or not.
 
     Examples:
       mbc config path
       $EDITOR "$(mbc config path)"
     """
-    path = config.config_path()
+    file = config.config_path()
     if json:
-        print_json({"path": str(path), "exists": os.path.exists(path)})
+        print_json({"path": str(file), "exists": os.path.exists(file)})
     else:
-        out.print(sanitise(path))
+        out.print(sanitise(file))
 
 
 def _change(key: str, value: Any, *, as_json: bool) -> None:

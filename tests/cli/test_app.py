@@ -31,17 +31,6 @@ def test_every_command_has_examples_and_json(mbc, command, monkeypatch):
     assert ("--json" in result.stdout) is (command not in SILENT)
 
 
-def test_the_help_of_a_group_has_the_first_paragraph_of_each_command():
-    def first_paragraphs():
-        return {words: command.help.split("\n\n")[0] for words, command in walk_commands(program)}
-
-    program = typer.main.get_command(app)
-    before_their_modules_are_imported = first_paragraphs()
-    for _, command in walk_commands(program):
-        assert command.params
-    assert before_their_modules_are_imported == first_paragraphs()
-
-
 @pytest.mark.parametrize(
     ("typed", "message"),
     [
