@@ -36,11 +36,6 @@ class LocalModel:
     size: int
     best: Validated | None
 
-    @property
-    def handle(self) -> str:
-        """The --model value that finds it from any working folder."""
-        return self.name if self.place in ("package", "yours") else str(self.folder)
-
     def to_json(self) -> dict[str, Any]:
         return {
             "model": self.name,
@@ -95,12 +90,6 @@ def find_local_model(name: str, runs: Path) -> LocalModel | None:
             return read_model(known, folder, place)
     run = run_of(folder)
     return read_model(run.name, folder, "run") if run else read_model(folder.name, folder, "folder")
-
-
-def find_preset(name: str) -> "Config | None":
-    from mbc_engine.config import load_preset
-
-    return load_preset(name) if name in preset_names() or os.path.isfile(name) else None
 
 
 def model_not_found(name: str, runs: Path) -> ModelError:

@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, redirect_stdout, suppress
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
@@ -23,12 +24,12 @@ from pydantic import AfterValidator, BaseModel, Field, StringConstraints, Valida
 
 from mbc_cli import request_fields as fields
 from mbc_cli.question_options import ask_options
-from mbc_cli.render.answer import answer_note, shared_words
+from mbc_cli.render.answer import answer_note, passage_json
 from mbc_cli.render.terminal import is_on
 from mbc_cli.service import Service
 from mbc_cli.text import pluralise, sanitise
 from mbc_engine import __version__
-from mbc_engine.answer import AskOptions, Label, Source, State, TextFrom
+from mbc_engine.answer import AskOptions, Label, State, TextFrom
 from mbc_engine.errors import BankError, ConfigError, DataError, MBCError
 from mbc_engine.events import ContentLost, DocumentsIngested, FileSkipped, IngestFinished, IngestStarted
 from mbc_engine.memory import Memory
@@ -92,12 +93,9 @@ def _filter_stdin() -> None:
     sys.stdin = io.TextIOWrapper(incoming)
 
 
-def _sanitise_lines(text: str) -> str:
-    """As `sanitise`, with line ends and tabs: a poem or code says less without them, and JSON escapes them."""
-    return re.sub(r"[^\n\t]+", lambda between: sanitise(between[0]), text)
-
-
 SanitisedText = Annotated[str, AfterValidator(sanitise)]
+# With line ends and tabs: a poem or code says less without them, and JSON escapes them.
+SanitisedLines = Annotated[str, AfterValidator(lambda text: re.sub(r"[^\n\t]+", lambda part: sanitise(part[0]), text))]
 
 
 class Quotation(BaseModel):
@@ -117,9 +115,7 @@ class Quotation(BaseModel):
     sentence: SanitisedText | None = Field(
         description="The sentence the answer was found in, or the one that fits the question or query best."
     )
-    text: Annotated[str, AfterValidator(_sanitise_lines)] | None = Field(
-        None, description="`search` only: the whole passage, word for word."
-    )
+    text: SanitisedLines | None = Field(None, description="`search` only: the whole passage, word for word.")
     words: list[SanitisedText] = Field([], description="`search` only: the query's words that occur in the passage.")
 
 
@@ -170,11 +166,6 @@ class IngestResult(BaseModel):
     left_out: int = Field(description="Files and folders that .gitignore and the like exclude, caches and so on.")
     seconds: float
     bank: dict[str, int] = Field(description="What the memory now holds, and its size in bytes.")
-
-
-def _quotation(source: Source, **passage: Any) -> Quotation:
-    names = ("path", "part", "bank", "share", "date", "state", "text_from", "line", "page", "sentence")
-    return Quotation(**{name: getattr(source, name) for name in names}, **passage)
 
 
 _Query = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=fields.MAX_QUESTION_LENGTH)]
@@ -247,10 +238,10 @@ class MemoryServer:
                 answer=answer.text,
                 withheld=answer.withheld,
                 tentative=answer.tentative,
-                items=[Part(text=item.text, source=_quotation(item.source)) for item in answer.items],
+                items=[Part(text=item.text, source=Quotation(**asdict(item.source))) for item in answer.items],
                 confidence=confidence and round(confidence.probability, 4),
                 label=confidence and confidence.label,
-                sources=[_quotation(source) for source in answer.sources],
+                sources=[Quotation(**asdict(source)) for source in answer.sources],
                 note=answer_note(answer),
             )
 
@@ -272,8 +263,8 @@ class MemoryServer:
         def work() -> SearchResult:
             options = ask_options(since=since, as_of=as_of, half_life=half_life, only=only, exclude=exclude)
             (sources,) = self._banks().search([query], options, top=top)
-            passages = [_quotation(each, text=each.passage, words=shared_words(query, each)) for each in sources]
-            return SearchResult(passages=passages)
+            passages = ({**passage_json(query, source), "text": source.passage} for source in sources)
+            return SearchResult(passages=[Quotation(**passage) for passage in passages])
 
         return await self._run(work)
 

@@ -1,6 +1,7 @@
 """`mbc models`: list the models, show one of them or a preset, and share models through the hub."""
 
 import logging
+import os
 import re
 import shlex
 from dataclasses import asdict
@@ -66,12 +67,15 @@ def show(
       mbc models show llama2-7b
       mbc models show distilgpt2 --json | jq .parameters.trainable
     """
+    from mbc_engine.config import load_preset
+
     model = local_models.find_local_model(name, runs)
-    config = model.config if model else local_models.find_preset(name)
-    if model and model.problem:
-        raise ModelError(model.problem, hint="Download or copy the model again.")
-    if config is None:
+    if model is None and name not in preset_names() and not os.path.isfile(name):
         raise local_models.model_not_found(name, runs)
+    config = model.config if model else load_preset(name)
+    if config is None:
+        assert model is not None
+        raise ModelError(model.problem or "", hint="Download or copy the model again.")
     table, problem = None, None
     if not config.reads_text:
         with loading("torch"):
@@ -276,5 +280,6 @@ def _facts(name: str, model: LocalModel | None, config: "Config | RetrieverReade
         facts.append(("best", f"F1 {best.f1:.1f} %, exact match {best.exact_match:.1f} % ({questions})"))
     facts.append(("on disk", format_size(model.size)))
     if settings.quantised:  # else no bank can be made with it
-        facts.append(("ask", f"mbc ask --model {shlex.quote(sanitise(model.handle))}"))
+        handle = model.name if model.place in ("package", "yours") else str(model.folder)  # from any working folder
+        facts.append(("ask", f"mbc ask --model {shlex.quote(sanitise(handle))}"))
     return [("model", model.name), ("folder", str(model.folder)), *facts]

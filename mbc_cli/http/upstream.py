@@ -105,10 +105,10 @@ class Upstream:
             return StreamingResponse(events, media_type=EVENTS, headers=headers, background=closing)
         content = await self._read(reply)
         try:
-            whole = _parse_json(content)
+            whole: Any = _parse_object(content)
             message = whole["choices"][0]["message"]
             text = message.get("content")
-        except (ValueError, LookupError, TypeError, AttributeError):
+        except (LookupError, TypeError, AttributeError):
             return Response(content, reply.status_code, media_type=reply.headers.get("content-type"))
         background = None
         if isinstance(text, str) and text and not message.get("tool_calls"):
@@ -244,9 +244,13 @@ def _name(turns: Sequence[tuple[str, str]]) -> str | None:
 
 
 def _parse_object(data: str | bytes) -> Json | None:
-    """The JSON object in a text; None if it holds anything else."""
-    with suppress(ValueError):
-        return parsed if isinstance(parsed := _parse_json(data), dict) else None
+    """The JSON object in a text; None if it is anything else, has NaN or infinity, or is nested too deeply."""
+
+    def refuse(number: str) -> None:
+        raise ValueError(f"{number} is not JSON")
+
+    with suppress(ValueError, RecursionError):
+        return parsed if isinstance(parsed := json.loads(data, parse_constant=refuse), dict) else None
     return None
 
 
@@ -258,18 +262,6 @@ def _delta(chunk: Json) -> tuple[str, Any]:
     except (LookupError, TypeError, AttributeError):
         return "", None
     return text if isinstance(text, str) else "", end
-
-
-def _parse_json(data: str | bytes) -> Any:
-    """Parse JSON. Raises ValueError if it is invalid, has NaN or infinity, or is nested too deeply."""
-
-    def refuse(number: str) -> None:
-        raise ValueError(f"{number} is not JSON")
-
-    try:
-        return json.loads(data, parse_constant=refuse)
-    except RecursionError as error:
-        raise ValueError("it is nested too deeply") from error
 
 
 def _place(source: Json) -> str:
