@@ -239,10 +239,6 @@ def dashboard_settings() -> Path:
     return platformdirs.user_state_path("mbc") / "dashboard.json"
 
 
-def demo_folder() -> Path:
-    return platformdirs.user_data_path("mbc") / "demo"
-
-
 def states_cache() -> Path:
     """Where states of frozen encoders are cached between training runs; may be deleted at any time."""
     return platformdirs.user_cache_path("mbc") / "states"

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from mbc_engine.model import Model
     from mbc_engine.sources import OnDecoding
 
-READER_VARIABLE: Final = "MBC_READER"  # the name of one of mini's readers
 _PATIENCE: Final = 3.0  # seconds to wait for the hub
 # What keeps libraries from printing while they are loaded, unless they are imported already.
 _QUIET: Final = {
@@ -104,7 +103,7 @@ def load_model(name: str, device: str | None = None) -> "Model":
 
         # Only models that need torch import it, and another device than the CPU.
         on = device if device in (None, "cpu") else prepare_torch(device, is_brief=True)
-        model = load(name, device=on, reader=os.environ.get(READER_VARIABLE))
+        model = load(name, device=on, reader=os.environ.get("MBC_READER"))
     model.on_problem = lambda problem: notes.print(Text(sanitise(problem), "yellow"))
     spent = format_duration(time.perf_counter() - began)
     print_verbose(f"model: {find_model(name)} on {model.device}, loaded in {spent}")

@@ -172,7 +172,9 @@ def name_of(run: Path) -> str:
 
 def new_run(preset: str, runs: Path) -> Path:
     """A new folder that no other training takes; if it cannot be made, the training reports why."""
-    for folder in ((runs / f"{Path(preset).stem}-{number}").absolute() for number in count(1)):
+    numbers = count(1)
+    while True:
+        folder = (runs / f"{Path(preset).stem}-{next(numbers)}").absolute()
         try:
             folder.mkdir(parents=True)
         except FileExistsError:
@@ -180,7 +182,6 @@ def new_run(preset: str, runs: Path) -> Path:
         except OSError:
             pass
         return folder
-    raise AssertionError("there is a number that is not taken")
 
 
 def existing_run(name: str, runs: Path) -> Path:

@@ -2,6 +2,7 @@
 
 import os
 import re
+import time
 from pathlib import Path
 
 # Control characters (C0, DEL, C1), characters that reorder or hide text (bidirectional overrides, tags, line
@@ -60,6 +61,11 @@ def format_duration(value: float) -> str:
 def format_time_left(value: float) -> str:
     """An estimate of a duration: `8 s`, `5 min 02 s`."""
     return format_duration(value) if value >= 10 else f"{round(value)} s"
+
+
+def format_moment(stamp: float | None) -> str:
+    """A local time, without seconds; "" if it is not known."""
+    return "" if stamp is None else time.strftime("%Y-%m-%d %H:%M", time.localtime(stamp))
 
 
 def pluralise(count: int, noun: str) -> str:

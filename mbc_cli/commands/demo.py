@@ -16,6 +16,7 @@ from mbc_cli.command_line import interrupt_message
 from mbc_cli.loading import load_model, require_model
 from mbc_cli.options import DeviceOption, JsonOption, ModelOption, option
 from mbc_cli.render.answer import answer_text, confidence_words, source_json
+from mbc_cli.render.bank import holdings
 from mbc_cli.render.terminal import notes, out, print_indented, print_json
 from mbc_cli.text import display_path, format_duration, format_size, pluralise, sanitise
 from mbc_engine.answer import Answer
@@ -71,12 +72,12 @@ def demo(
             *_, done = memory.add([folder / "stories"])
             assert isinstance(done, IngestFinished)
             if not json:
-                text = (
-                    f", {format_size(done.word_bytes)} of words and {format_size(done.text_bytes)} of compressed text"
-                )
+                held = f"{format_size(done.code_bytes)} of codes"
+                if done.text_bytes:
+                    held += f", {format_size(done.word_bytes)} of words"
+                    held += f" and {format_size(done.text_bytes)} of compressed text"
                 out.print(f"{done.bank_documents} made-up news stories in {display_path(folder)}")
-                codes = f"{format_size(done.code_bytes)} of codes{text if done.text_bytes else ''}"
-                out.print(f"Ingested in {format_duration(done.seconds)}: {codes}.")
+                out.print(f"Ingested in {format_duration(done.seconds)}: {held}.")
                 out.print("The model has never seen these stories; none of their names appear in its training data.")
             for question in pick_questions(news):
                 began = time.perf_counter()
@@ -93,9 +94,7 @@ def demo(
                 if keep is not None:
                     _write(news, folder / "stories")
     if json:
-        sizes = {"codes": done.code_bytes, "words": done.word_bytes, "texts": done.text_bytes}
-        sizes |= {"codebook": done.codebook_bytes, "file": done.file_bytes}
-        bank = {"documents": done.bank_documents, "chunks": done.bank_chunks, "sizes": sizes}
+        bank = {"documents": done.bank_documents, "chunks": done.bank_chunks, "sizes": holdings(done)[1]}
         timings = {"model": round(memory.loading, 4), "ingest": done.seconds}
         print_json({"answers": rows, "counts": _counts(rows), "timings": timings, "bank": bank})
     else:

@@ -394,9 +394,9 @@ class IngestProgress(ProgressView):
         totals, sizes = holdings(end)
         return {
             **{name: getattr(end, name) for name in ("documents", "chunks", "unchanged", "removed")},
-            "skipped": [{"source": item.source, "reason": item.reason} for item in self._skipped],
-            "left_out": [asdict(item) for item in self._left_out],
-            "losses": [asdict(item) for item in self._lost],
+            "skipped": self._skipped,
+            "left_out": self._left_out,
+            "losses": self._lost,
             "gone": {"files": end.gone, "sources": end.gone_sources},
             "not_english": {"documents": end.not_english, "sources": end.not_english_sources},
             "memorised": end.memorised_sources,

@@ -5,7 +5,6 @@ In help texts, `[b]train[/b]` keeps Rich from rendering `:train:` as an emoji.
 
 import json as json_format
 import shlex
-import time
 from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import partial
@@ -32,7 +31,7 @@ from mbc_cli.options import (
     option,
 )
 from mbc_cli.render.terminal import ProgressView, notes, out, print_facts, print_json, print_json_lines, print_table
-from mbc_cli.text import display_path, format_duration, pluralise, sanitise
+from mbc_cli.text import display_path, format_duration, format_moment, pluralise, sanitise
 from mbc_engine import events
 from mbc_engine.datasets.by_name import absolute, own_validation
 from mbc_engine.datasets.questions import hold_out
@@ -147,7 +146,7 @@ def _train(
     notes.quiet = notes.quiet or not is_main
     require_device(command.device)
     start = find_model(command.start) if command.start else None
-    examples, validation = read_data(command.data), None
+    examples = read_data(command.data)
     if command.validation is not None:
         validation = read_data([command.validation])
     else:
@@ -296,7 +295,7 @@ def list_runs(*, runs: RunsOption, json: JsonOption = False) -> None:
             history = run.history
             best = history.best.f1_text if history.best else ""
             steps = f"{history.step:,} of {history.total_steps:,}" if history.total_steps else ""
-            rows.append((run.folder.name, _state(run), steps, best, _moment(history.last_time)))
+            rows.append((run.folder.name, _state(run), steps, best, format_moment(history.last_time)))
         print_table(("run", "state", "steps", "F1 %", "changed"), rows, right=("steps", "F1 %"))
 
 
@@ -347,7 +346,7 @@ def _print_facts(run: training_runs.FollowedRun, base: str | None, model: Path |
         ("loss", latest and f"{latest.loss:.4g}{source}"),
         ("perplexity", latest and f"{latest.perplexity:.4g}, {latest.dead_codes:,} codes dead"),
         ("model", model),
-        ("changed", _moment(run.history.last_time)),
+        ("changed", format_moment(run.history.last_time)),
     )
 
 
@@ -367,10 +366,6 @@ def _summary(run: training_runs.FollowedRun) -> dict[str, Any]:
 
 def _state(run: training_runs.FollowedRun) -> str:
     return f"{run.state}, to be stopped" if run.is_stopping else run.state
-
-
-def _moment(stamp: float | None) -> str:
-    return "" if stamp is None else time.strftime("%Y-%m-%d %H:%M", time.localtime(stamp))
 
 
 def calibrate(

@@ -139,13 +139,13 @@ def document_facts(sizes: "BankSizes", documents: int, read: float | None) -> li
     each = max(sum(parts.values()), sizes.file - EMPTY_BANK_BYTES) / documents
     parts["index"] = round(each * documents) - sum(parts.values())
     split = ", ".join(f"{name} {count / documents:,.0f}" for name, count in parts.items() if count)
-    facts = [("a document", f"{each:,.0f} bytes: {split}"), fixed]
-    if read is None:
-        return [*facts, ("on disk", file)]
-    file += f", originals {format_size(round(read * documents))}"
-    if each < read:
-        file += f"; smaller from {pluralise(math.ceil(EMPTY_BANK_BYTES / (read - each)), 'document')} on"
-    return [facts[0], ("", f"read from {read:,.0f} bytes on average"), fixed, ("on disk", file)]
+    facts = [("a document", f"{each:,.0f} bytes: {split}")]
+    if read is not None:
+        facts.append(("", f"read from {read:,.0f} bytes on average"))
+        file += f", originals {format_size(round(read * documents))}"
+        if each < read:
+            file += f"; smaller from {pluralise(math.ceil(EMPTY_BANK_BYTES / (read - each)), 'document')} on"
+    return [*facts, fixed, ("on disk", file)]
 
 
 def print_bank_summary(bank: "MemoryBank", extra: dict[str, Any] | None = None) -> None:

@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Any, ClassVar, Final
 
 import numpy as np
+import platformdirs
 from numpy.typing import NDArray
 from textual.app import App, ComposeResult, SuspendNotSupported, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
 from textual.widgets import Footer, TabbedContent, Tabs
 
-from mbc_cli.config import DEFAULT_MODEL, activity_log, demo_folder
+from mbc_cli.config import DEFAULT_MODEL, activity_log
 from mbc_cli.render.answer import open_file
 from mbc_cli.render.terminal import notes
 from mbc_cli.text import sanitise
@@ -169,7 +170,8 @@ class Dashboard(App[Path]):
         self.push_screen(Form("Open bank", fields, switch, button="Open", suggestions={"path": beside}))
 
     def action_demo(self) -> None:
-        bank = demo_folder() / "demo.mbc"
+        folder = platformdirs.user_data_path("mbc") / "demo"
+        bank = folder / "demo.mbc"
 
         def end(error: str) -> None:
             if error:
@@ -183,7 +185,7 @@ class Dashboard(App[Path]):
             self.exit(bank)
             return
         self.notify("Preparing the demo: memorising ten stories.", timeout=20)
-        arguments = ["demo", f"--keep={demo_folder()}", *self.options.arguments("model", "device")]
+        arguments = ["demo", f"--keep={folder}", *self.options.arguments("model", "device")]
         self._demo = jobs.ChildProcess(arguments, partial(self.call_later, end))
 
     def open_file(self, path: Path, line: int | None = None) -> None:

@@ -206,7 +206,6 @@ class AnswerWorker:
         self._on_answer = partial(call_later, on_answer)
         self._cancelled: set[int] = set()
         self._is_ready = False
-        self._read_modes: Sequence[str] = ()  # of the model, if it can read in several
         self._memory = open_memory(
             [options.bank], options.model, options.device, llm=options.llm, on_decoding=self._decoding
         )
@@ -283,11 +282,11 @@ class AnswerWorker:
         self._on_model("loading", None, ())
         try:
             self._memory.open(AskOptions())
-            self._is_ready, self._read_modes = True, self._memory.model.read_modes
         except MBCError as error:
             self._on_model("missing", error, ())
             raise
-        self._on_model("ready", None, self._read_modes)
+        self._is_ready = True
+        self._on_model("ready", None, self._memory.model.read_modes)
 
     def _unloaded(self) -> None:
         self._is_ready = False
@@ -298,7 +297,7 @@ class AnswerWorker:
         try:
             yield
         finally:
-            self._on_model("ready", None, self._read_modes)
+            self._on_model("ready", None, self._memory.model.read_modes)
 
 
 def search_documents(

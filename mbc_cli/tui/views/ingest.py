@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import ClassVar, Final
 
 from rich.text import Text
-from textual import on
+from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
@@ -188,10 +188,8 @@ class IngestView(View):
             self._child.interrupt()
             self.draw()
 
-    def _go_to(self, path: Path) -> None:
-        self.run_worker(self._show_folder(path), group="tree", exclusive=True)
-
-    async def _show_folder(self, path: Path) -> None:
+    @work(group="tree", exclusive=True)
+    async def _go_to(self, path: Path) -> None:
         tree = self.query_one(FolderTree)
         await tree.show(path)
         self._show_root()

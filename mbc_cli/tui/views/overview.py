@@ -1,7 +1,6 @@
 """The bank at a glance: what it holds, how large it is, how it grew, and what is running."""
 
 import time
-from datetime import UTC, datetime
 from typing import ClassVar, Final
 
 from textual.app import ComposeResult
@@ -9,7 +8,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, VerticalScroll
 
 from mbc_cli.render.bank import code_layout, content_summary, document_facts
-from mbc_cli.text import display_path, format_size, format_time_left, pluralise
+from mbc_cli.text import display_path, format_moment, format_size, format_time_left, pluralise
 from mbc_cli.tui.state import BankSnapshot, DashboardOptions, DashboardState
 from mbc_cli.tui.views import Facts, View, box, no_bank_text
 from mbc_cli.tui.widgets.cells import Column, RowTable
@@ -69,7 +68,7 @@ class OverviewView(View):
         span = times[-1] - times[0]
         unit, name = (_DAY, "days") if span >= 2 * _DAY else (3600.0, "hours") if span >= 7200 else (60.0, "minutes")
         curve = PlotCurve([(at - times[-1]) / unit for at in times], chunks, "text-primary")
-        chart.show([curve], f"{name} until now, from {_local_time(times[0])}", lowest=0)
+        chart.show([curve], f"{name} until now, from {format_moment(times[0])}", lowest=0)
 
 
 def growth_steps(state: DashboardState, now: float) -> list[tuple[float, int]]:
@@ -88,13 +87,9 @@ def growth_steps(state: DashboardState, now: float) -> list[tuple[float, int]]:
     return corners
 
 
-def _local_time(at: float) -> str:
-    return datetime.fromtimestamp(at, UTC).astimezone().strftime("%Y-%m-%d %H:%M")
-
-
 def _cells(at: float, end: IngestFinished) -> tuple[str, ...]:
     counts = (end.documents, end.chunks, end.removed, end.skipped)
-    return _local_time(at), *(f"{count:,}" for count in counts)
+    return format_moment(at), *(f"{count:,}" for count in counts)
 
 
 def _bank_facts(bank: BankSnapshot, options: DashboardOptions) -> list[tuple[str, object]]:

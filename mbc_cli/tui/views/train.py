@@ -180,11 +180,6 @@ class TrainView(View):
     def _state_of(self, run: FollowedRun) -> str:
         return STARTING if run.folder in self._starting else run.state
 
-    def _note(self, run: FollowedRun) -> str:
-        if run.is_stopping:
-            return "will stop after the current step"
-        return "" if run.is_running else self._failed.get(run.folder, "")
-
     def _notify_error(self, run: Path, note: str) -> None:
         self.notify(sanitise(note), title=sanitise(run.name), severity="error", markup=False)
 
@@ -266,7 +261,9 @@ class TrainView(View):
                 bar.update(total=history.cached.total, progress=history.cached.done)
             else:
                 bar.update(total=history.total_steps or None, progress=history.step)
-            facts = _run_facts(run, state, self._note(run), self.state.other)
+            note = "" if run.is_running else self._failed.get(run.folder, "")
+            note = "will stop after the current step" if run.is_stopping else note
+            facts = _run_facts(run, state, note, self.state.other)
         self.query_one("#facts", Facts).show(facts)
         brief = "  ".join(f"{'' if label in ('run', 'state') else label} {value}".strip() for label, value in facts)
         self.query_one("#brief", Static).update(Text(brief), layout=False)

@@ -18,7 +18,6 @@ from mbc_engine.answer import Answer, Source
 _BAR_WIDTH: Final = 8
 _MAX_FIRST_SENTENCE, _MAX_SENTENCE = 300, 150  # characters of the first source's sentence, and of the others'
 _CERTAIN: Final = ("high", "memory")
-_EIGHTHS: Final = " ▏▎▍▌▋▊▉"
 
 
 class ChatTurn(Vertical):
@@ -91,12 +90,6 @@ def _place(source: Source) -> Content:
     return Content.from_rich_text(line).stylize("$text-primary", 0, line.spans[0].end)
 
 
-def clipped(text: str, longest: int) -> str:
-    """A text on one line, cut to `longest` characters."""
-    line = " ".join(text.split())
-    return line if len(line) <= longest else f"{line[: longest - 2].rstrip()} …"
-
-
 class Citation(Vertical, can_focus=True):
     """A source: its rank, share of the answer, file and key sentence."""
 
@@ -108,9 +101,12 @@ class Citation(Vertical, can_focus=True):
     def __init__(self, number: int, source: Source) -> None:
         longest, state = _MAX_FIRST_SENTENCE if number == 1 else _MAX_SENTENCE, rendering.file_state_note(source)
         share = (f"{bar(source.share, _BAR_WIDTH):<{_BAR_WIDTH}}", "$primary")
+        sentence = " ".join((source.sentence or "").split())
+        if len(sentence) > longest:
+            sentence = f"{sentence[: longest - 2].rstrip()} …"
         super().__init__(
             Static(Content.assemble(f"{number}. ", share, " ", _place(source))),
-            *([Static(Text(sanitise(clipped(source.sentence, longest))), classes="quote")] if source.sentence else ()),
+            *([Static(Text(sanitise(sentence)), classes="quote")] if sentence else ()),
             *([Static(Text(f"! {sanitise(state)}", "italic"), classes="quote")] if state else ()),
         )
         self.source = source
@@ -168,4 +164,4 @@ def bar(share: float, width: int) -> str:
     """A bar in eighths of a cell; never empty above 0, full only at 1."""
     eighths = max(int(share * width * 8), int(share > 0))
     full, part = divmod(eighths, 8)
-    return "█" * full + (_EIGHTHS[part] if part else "")
+    return "█" * full + " ▏▎▍▌▋▊▉"[part].rstrip()
