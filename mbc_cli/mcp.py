@@ -283,17 +283,15 @@ class MemoryServer:
         def report(done: int, total: int, message: str) -> None:
             asyncio.run_coroutine_threadsafe(context.report_progress(done, total or None, message), loop)
 
-        def work() -> IngestResult:
-            return self._ingest(find_allowed(paths, self._allowed, stop=stop), report, stop)
-
         try:
-            return await self._run(work)
+            return await self._run(partial(self._ingest, paths, report, stop))
         finally:
             stop.set()
 
     def _ingest(
-        self, walked: WalkResult, report: Callable[[int, int, str], None], stop: threading.Event
+        self, paths: Sequence[str], report: Callable[[int, int, str], None], stop: threading.Event
     ) -> IngestResult:
+        walked = find_allowed(paths, self._allowed, stop=stop)
         skipped: list[Skipped | FileSkipped] = list(walked.skipped)
         lost, total, done = list[ContentLost](), 0, 0
         for event in self._service.memory.add(walked.files, stop=stop, follow_links=False):

@@ -74,7 +74,7 @@ def serve(
     require_extra("serve", "fastapi", "httpx", "uvicorn", asked_by="`mbc serve`")
     from mbc_cli.http.documents import ClientDocuments, DocumentFolder
     from mbc_cli.http.routes import Served, application
-    from mbc_cli.http.server import Server, base_url, listen, read_token, with_access_control
+    from mbc_cli.http.server import Server, listen, read_token, with_access_control
     from mbc_cli.service import Service
 
     token = read_token(token_file, host)
@@ -91,7 +91,7 @@ def serve(
         served = Served(service, client_documents, Path(model).resolve().name, other)
         app = application(served, has_token=token is not None)
         guarded = with_access_control(app, token, max_body, on_crash=_report, origins=allow_origin or ())
-        Server(guarded, base_url(listener)).run([listener])
+        Server(guarded).run([listener])
     if not app.state.is_finished:
         errors.print("Stopped while the model was still busy. Everything that was acknowledged is saved.")
         os._exit(1)

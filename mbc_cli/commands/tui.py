@@ -21,7 +21,6 @@ from mbc_cli.options import (
     complete_runs,
     option,
 )
-from mbc_cli.render.terminal import notes, out
 from mbc_engine.errors import ConfigError
 from mbc_engine.machine import require_extra
 
@@ -72,11 +71,7 @@ def tui(
         require_extra("web", "textual_serve", asked_by="`mbc tui --web`")
         from mbc_cli.tui.web import DashboardServer
 
-        def show(url: str) -> None:
-            out.print(url)
-            notes.print("Open this address in a browser on this machine. Ctrl-C stops the server.")
-
-        DashboardServer(["tui", *options.arguments(), "--view", view], port, show).serve()
+        DashboardServer(["tui", *options.arguments(), "--view", view], port).serve()
         return
     reads, writes, may_write = (
         stream is not None and stream.isatty() for stream in (sys.__stdin__, sys.__stderr__, sys.__stdout__)

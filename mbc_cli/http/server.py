@@ -244,11 +244,6 @@ def listen(host: str, port: int) -> socket.socket:
         raise ConfigError(f"{host} port {port} cannot be used: {error.strerror or error}.", hint=hint) from error
 
 
-def base_url(listener: socket.socket) -> str:
-    host, port = listener.getsockname()[:2]
-    return f"http://{f'[{host}]' if ':' in host else host}:{port}/v1"
-
-
 class Connection(H11Protocol):
     """A connection that is closed unless the headers of each request arrive in time, counted from when it begins."""
 
@@ -282,8 +277,7 @@ class Connection(H11Protocol):
 class Server(uvicorn.Server):
     """Serves until SIGINT or SIGTERM, then finishes accepted requests; a second SIGINT ends the process at once."""
 
-    def __init__(self, app: ASGIApp, url: str) -> None:
-        self._url = url
+    def __init__(self, app: ASGIApp) -> None:
         kinds: Any = {"loop": "asyncio", "http": Connection, "ws": "none", "lifespan": "on", "interface": "asgi3"}
         logs: Any = {"log_config": None, "log_level": "critical", "access_log": False}  # the app reports errors
         headers: Any = {"server_header": False, "proxy_headers": False}
@@ -292,7 +286,9 @@ class Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
-        out.print(self._url)
+        for listener in sockets or ():
+            host, port = listener.getsockname()[:2]
+            out.print(f"http://{f'[{host}]' if ':' in host else host}:{port}/v1")
         notes.print("Programs can ask the memory at this address. Ctrl-C stops the server.")
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:

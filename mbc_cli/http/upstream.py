@@ -87,7 +87,7 @@ class Upstream:
         sources: list[Json] = []
         if conversation.question:
             given = options.sources if "sources" in options.model_fields_set else PASSAGES
-            if (name := conversation.name) is not None:
+            if (name := _name(conversation.turns)) is not None:
                 options = options.model_copy(update={"exclude": [*options.exclude, document_file(name)]})
             passages = await search(conversation.question, options, given) if given else []
             sources = [source for source in passages if source["passage"]]
@@ -192,18 +192,13 @@ class _Conversation:
         self.question = completed_question(self._messages)[:MAX_QUESTION_LENGTH]
 
     @property
-    def _turns(self) -> list[tuple[str, str]]:
+    def turns(self) -> list[tuple[str, str]]:
         """What the user and the assistant said, each with its role."""
         turns = [(message.role, message.text) for message in self._messages if message.role in ("user", "assistant")]
         for number, (role, text) in enumerate(turns):
             if role == "assistant":
                 turns[number] = role, _without_citations(_SOURCE_LIST.sub("", text) if self._has_lists else text)
         return [turn for turn in turns if turn[1]]
-
-    @property
-    def name(self) -> str | None:
-        """Its name in the memory, by what was said up to the first reply; None before it."""
-        return _name(self._turns)
 
     def with_passages(self, sources: Sequence[Json]) -> list[Any]:
         """The messages as sent, with passages before the text of the last one of the user."""
@@ -221,7 +216,7 @@ class _Conversation:
 
     def with_reply(self, reply: str) -> NewDocument | None:
         """What was said so far, as a document; None if it is too long for one."""
-        turns = [*self._turns, ("assistant", _without_citations(reply))]
+        turns = [*self.turns, ("assistant", _without_citations(reply))]
         text = "\n\n".join(f"{role.title()}: {words}" for role, words in turns)
         try:
             return NewDocument(text=text, name=_name(turns), date=datetime.now(UTC).date().isoformat())
@@ -236,6 +231,7 @@ def _without_citations(text: str) -> str:
 
 
 def _name(turns: Sequence[tuple[str, str]]) -> str | None:
+    """A conversation's name in the memory, by what was said up to the first reply; None before it."""
     replies = [index for index, (role, _) in enumerate(turns) if role == "assistant"]
     if not replies:
         return None

@@ -8,13 +8,14 @@ import secrets
 import shlex
 import socket
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
 from textual_serve.server import Server
 
+from mbc_cli.render.terminal import notes, out
 from mbc_engine.errors import ConfigError
 
 _HOST: Final = "127.0.0.1"
@@ -24,11 +25,11 @@ _POLICY: Final = "default-src 'self' 'unsafe-inline' data:; connect-src 'self' w
 
 
 class DashboardServer(Server):
-    """Serves the dashboard of `mbc ARGUMENTS`, in one process per page; `on_open` is called with the address."""
+    """Serves the dashboard of `mbc ARGUMENTS`, in one process per page, and prints the address."""
 
-    def __init__(self, arguments: Sequence[str], port: int, on_open: Callable[[str], object]) -> None:
+    def __init__(self, arguments: Sequence[str], port: int) -> None:
         super().__init__("exec " + shlex.join([sys.executable, "-m", "mbc_cli", *arguments]), _HOST, port, "mbc")
-        self._key, self._on_open = secrets.token_urlsafe(16), on_open
+        self._key = secrets.token_urlsafe(16)
 
     def serve(self, debug: bool = False) -> None:
         """Serve until SIGINT or SIGTERM. Raises ConfigError if the port cannot be used."""
@@ -43,8 +44,9 @@ class DashboardServer(Server):
         web.run_app(self._make_app(), sock=listener, print=None, shutdown_timeout=1)
 
     async def on_startup(self, app: web.Application) -> None:
-        """Report the address; from here on, signals end the server."""
-        self._on_open(f"{self.public_url}/?key={self._key}")
+        """Print the address; from here on, signals end the server."""
+        out.print(f"{self.public_url}/?key={self._key}")
+        notes.print("Open this address in a browser on this machine. Ctrl-C stops the server.")
 
     async def _make_app(self) -> web.Application:
         app = await super()._make_app()
