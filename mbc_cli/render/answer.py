@@ -263,17 +263,17 @@ def _other_sentence(answer: Answer, item: AnswerItem) -> str | None:
 
 def _listed(answer: Answer) -> tuple[str, dict[int, Source]]:
     """What to list below an answer, by number: the sources a written one cites, or those beside the first."""
+    sources = dict(enumerate(answer.sources, 1))
     if answer.text is None:
-        return "Closest passages:", dict(enumerate(answer.sources, 1))
+        return "Closest passages:", sources
     if answer.written_by is not None:
         from mbc_engine.mini.citations import cited
 
-        numbers = sorted(number for number in cited(answer.text) if 1 <= number <= len(answer.sources))
-        if numbers:
-            return "Sources:", {number: answer.sources[number - 1] for number in numbers}
+        if numbers := sorted(sources.keys() & cited(answer.text)):
+            return "Sources:", {number: sources[number] for number in numbers}
     if answer.is_extracted:
         return _OTHERS, dict(enumerate(answer.sources[1:], 1))
-    return "Sources:", dict(enumerate(answer.sources, 1))
+    return "Sources:", sources
 
 
 def show_source(number: int, source: Source, lines: Sequence[str | Text], *, with_bank: bool = False) -> None:

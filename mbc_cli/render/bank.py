@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from mbc_cli.render.terminal import out, print_facts, print_json, print_json_lines, print_rows
 from mbc_cli.text import display_path, format_bytes_per_chunk, format_size, pluralise, sanitise
@@ -13,16 +13,7 @@ from mbc_engine.sources import Files, text_model
 
 if TYPE_CHECKING:
     from mbc_engine.answer import State
-    from mbc_engine.bank import (
-        BankSizes,
-        BankTotals,
-        CodeShape,
-        EncodedText,
-        MemoryBank,
-        Origin,
-        StoredDocument,
-        TextState,
-    )
+    from mbc_engine.bank import BankSizes, BankTotals, CodeShape, MemoryBank, Origin, StoredDocument, TextState
     from mbc_engine.events import IngestFinished
 
 EMPTY_BANK_BYTES: Final = 28_672  # the file of a bank without documents
@@ -218,7 +209,7 @@ def _text_and_losses(
 
     if in_file := files.first_unchanged(document)[2]:  # the same text, without decoding it
         return in_file.text, in_file.losses
-    texts = cast("list[EncodedText]", document.texts)
+    texts: Any = document.texts
     return joined_text(texts, bank.name, text_model) if texts else None, None
 
 

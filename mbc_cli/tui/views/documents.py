@@ -221,14 +221,11 @@ class DocumentsView(View):
         self._shown = text
         self._has_more = is_done and len(rows) < matches
         hint = "Enter searches the contents"
-        no_match = (
-            f"No path or date matches. {hint}, Escape shows all."
-            if text
-            else "The bank is empty. Add documents in Ingest (3)."
-        )
-        self._table.empty = no_match if is_done else ""
         listed = f"{len(rows):,} of {matches:,} shown" if len(rows) < matches else f"{matches:,} found"
-        listed += f" · {hint}" if text else ""
+        no_match = "The bank is empty. Add documents in Ingest (3)."
+        if text:
+            listed, no_match = f"{listed} · {hint}", f"No path or date matches. {hint}, Escape shows all."
+        self._table.empty = no_match if is_done else ""
         self._list(rows, listed if is_done else f"{matches:,} so far")
         if is_done:
             self._is_searching = False
