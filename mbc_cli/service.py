@@ -24,8 +24,8 @@ class ServiceClosed(MBCError):
 
 @dataclass(eq=False)
 class _Job:
+    key: Hashable
     run: Callable[[list[Any]], Sequence[Any]]
-    key: Hashable = field(default_factory=object)  # of no other job, unless given
     item: Any = None
     size: float = 0.0
     future: "Future[Any]" = field(default_factory=Future)
@@ -71,7 +71,7 @@ class Service:
 
     def submit(self, work: Callable[[], _Result]) -> "Future[_Result]":
         """Queue work. Raises QueueFull or ServiceClosed."""
-        return self._queue(_Job(lambda _: [work()]))
+        return self._queue(_job(work))
 
     def submit_item(
         self, process: Callable[..., Sequence[Any]], *settings: Hashable, item: Any, size: float = 0.0
@@ -85,13 +85,13 @@ class Service:
 
         Raises QueueFull or ServiceClosed.
         """
-        return self._queue(_Job(lambda items: process(*settings, items), (process, *settings), item, size))
+        return self._queue(_Job((process, *settings), lambda items: process(*settings, items), item, size))
 
     def close(self) -> "Future[None]":
         """Accept no more work; the memory is closed after what is waiting. The future raises what closing it raises."""
         with self._changed:
             if self._closing is None:
-                self._closing = _Job(lambda _: [self.memory.close()])
+                self._closing = _job(self.memory.close)
                 self._changed.notify()
         self.start()
         return self._closing.future
@@ -119,7 +119,7 @@ class Service:
                 _run(batch)
                 is_idle = False
             elif not is_due:
-                _run([_Job(lambda _: [self._unload()])])
+                _run([_job(self._unload)])
                 is_idle = True
             elif self._closing is not None:
                 _run([self._closing])
@@ -141,6 +141,10 @@ class Service:
                 batch.append(job)
         self._waiting = [job for job in self._waiting if not (job.future.running() or job.future.done())]
         return batch
+
+
+def _job(work: Callable[[], object]) -> _Job:
+    return _Job(object(), lambda _: [work()])
 
 
 def _run(batch: list[_Job]) -> None:
