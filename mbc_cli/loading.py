@@ -10,7 +10,7 @@ import time
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -132,10 +132,9 @@ def unpack_language_model() -> None:
     path = locate_language_model()
     if path is None or path.is_dir():
         return
-    with suppress(ModelError), ProgressView(in_bytes=True) as view:
-        find_language_model(
-            lambda done, total: view.bar("Unpacking the language model", total, completed=done, note="only once")
-        )
+    with suppress(ModelError), ProgressView() as view:
+        bar = partial(view.bar, "Unpacking the language model", note="only once", in_bytes=True)
+        find_language_model(lambda done, total: bar(total, completed=done))
 
 
 def _load_writer(name: str | None, device: str | None) -> "Writer":

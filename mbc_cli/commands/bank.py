@@ -532,14 +532,14 @@ def import_(
     with (
         interrupt_message("Nothing was imported; run the same command to start over."),
         _open_input(file) as source,
-        ProgressView(in_bytes=True) as view,
+        ProgressView() as view,
     ):
         total = None if file == _STANDARD else file.stat().st_size
         for event in import_lines(iter(lambda: source.readline(_MAX_LINE_BYTES), b""), bank):
             assert isinstance(event, Progressed)
             documents = event.done
             position = 0 if total is None else source.tell()
-            view.bar("Importing", total, completed=position, note=pluralise(documents, "document"))
+            view.bar("Importing", total, completed=position, note=pluralise(documents, "document"), in_bytes=True)
     with mbc_engine.MemoryBank.open(bank, read_only=True) as memory, memory.snapshot():
         render.print_bank_summary(memory, {"imported": documents} if json else None)
 

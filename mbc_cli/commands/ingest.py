@@ -224,7 +224,7 @@ class IngestProgress(ProgressView):
     def __init__(
         self, bank: str, *, as_json: bool, watches: bool = False, doing: str = "Memorising", done: str = "Memorised"
     ) -> None:
-        super().__init__(in_bytes=True)
+        super().__init__()
         self._bank, self._as_json, self._watches = bank, as_json, watches
         self._doing, self._done = doing, done
         saving = "" if watches else " Saving the documents encoded so far; Ctrl-C again stops at once."
@@ -265,7 +265,7 @@ class IngestProgress(ProgressView):
         if self._end is None and not self.is_live:  # no bar shows it
             sizes = f", {format_size(event.size)}" if event.size else ""  # unknown for a stream
             self.line(f"{self._doing} {pluralise(event.files, 'file')}{sizes}.")
-        self.bar(self._doing, event.size or None)
+        self.bar(self._doing, event.size or None, in_bytes=True)
 
     def _show_progress(self, event: events.DocumentsIngested) -> None:
         size, files = self._started.size, self._started.files
@@ -276,7 +276,7 @@ class IngestProgress(ProgressView):
             notes.append(_rate(event.chunks, "chunk", event.seconds))
         elif done := event.documents + event.unchanged:
             notes.append(_rate(done, "document", event.seconds))
-        self.bar(self._doing, size or None, completed=event.size, note=" · ".join(notes))
+        self.bar(self._doing, size or None, completed=event.size, note=" · ".join(notes), in_bytes=True)
 
     def _show_recoding(self, event: events.TextsRecoded) -> None:
         if event.problem:

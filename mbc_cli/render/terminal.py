@@ -140,11 +140,11 @@ class _Bar:
 class ProgressView:
     """Bars by name; `is_shown` is False if the work itself prints on the terminal."""
 
-    def __init__(self, *, in_bytes: bool = False, is_shown: bool = True) -> None:
+    def __init__(self, *, is_shown: bool = True) -> None:
         from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
         from rich.table import Column
 
-        self._in_bytes, self._is_shown = in_bytes, is_shown
+        self._is_shown = is_shown
         self._bars: dict[str, _Bar] = {}
         is_narrow = notes.width < _NARROW
         self._progress = Progress(
@@ -167,15 +167,12 @@ class ProgressView:
     def is_live(self) -> bool:
         return not self._progress.disable
 
-    def bar(
-        self, name: str, total: int | None, *, completed: int = 0, note: str = "", in_bytes: bool | None = None
-    ) -> None:
+    def bar(self, name: str, total: int | None, *, completed: int = 0, note: str = "", in_bytes: bool = False) -> None:
         """Set the bar `name`, created on first use, to `completed` of `total`, None if unknown.
 
         A smaller value than before starts it over.
         """
-        is_size = self._in_bytes if in_bytes is None else in_bytes
-        now, amount = time.monotonic(), format_size if is_size else "{:,}".format
+        now, amount = time.monotonic(), format_size if in_bytes else "{:,}".format
         shown = amount(completed) if total is None else f"{amount(completed)}/{amount(total)}"
         bar = self._bars.get(name)
         if bar is None:
@@ -202,7 +199,7 @@ class ProgressView:
     def recoding_bar(self, event: "TextsRecoded") -> None:
         sizes = f"{format_size(event.before_bytes)} → {format_size(event.after_bytes)}"
         note = f"{event.done / max(event.seconds, 1e-3):.1f} texts/s · {sizes}" if event.done else ""
-        self.bar("Recoding texts", event.chunks, completed=event.done, note=note, in_bytes=False)
+        self.bar("Recoding texts", event.chunks, completed=event.done, note=note)
 
     def remove_bar(self, name: str) -> None:
         if name in self._bars:

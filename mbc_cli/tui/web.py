@@ -36,9 +36,8 @@ class DashboardServer(Server):
         try:
             listener = socket.create_server((_HOST, self.port))
         except OSError as error:
-            raise ConfigError(
-                f"Port {self.port} cannot be used: {error.strerror or error}.", hint="Choose another with --port."
-            ) from error
+            hint = "Choose another with --port."
+            raise ConfigError(f"Port {self.port} cannot be used: {error.strerror or error}.", hint=hint) from error
         self._address = f"{_HOST}:{listener.getsockname()[1]}"
         self.public_url = f"http://{self._address}"
         web.run_app(self._make_app(), sock=listener, print=None, shutdown_timeout=1)
