@@ -67,6 +67,30 @@ def test_manual_page(read_one):
     )
 
 
+@pytest.mark.parametrize(
+    ("page", "text"),
+    [
+        (".de Sp\n.if t .sp\nhidden\n..\n.Sp\nshown", "shown"),
+        (".de Sp\nnever closed", "never closed"),
+        ("a\n.ie n \\{\\\n\\h'-04'\\(bu\\h'+03'\\c\n.\\}\n.el \\{\\\n.sp -1\n.IP \\(bu 2.3\n.\\}\nb", "a \u2022 b"),
+        (".if t paper\n.if n terminal\n.ie \\n(.g groff\n.el other", "terminal other"),
+        (".if t \\{\\\nnever closed", "never closed"),
+        (".\na\n.\nb\n.nf\n  c\nd\n.fi\ne\nf", "a b\nc\nd\ne f"),
+        (".RS 4\na\n.RE\nb\n.IX Item x", "a\nb"),
+        (
+            ".TS\nallbox tab(@);\nl l.\nKey@Means\n_\nT{\nTIDE_ZONE\n.B or zone\nT}@T{\nthe zone\nT}\n\\-q@be quiet\n.TE\nend",
+            "Key: TIDE_ZONE or zone; Means: the zone\nKey: -q; Means: be quiet\n\nend",
+        ),
+        (
+            ".Dd May 1, 2024\n.Dt TIDE 1\n.Os\n.Nm tide\n.Op Fl z Ar zone\n.Pp\n.Nm\nreads\n.Pa /etc/tide .\n.Bl -tag -width Ds -compact\n.It Fl z\nZone, see\n.Xr tz 5 ,\nor\n.Ar file .\n.El",
+            "tide -z zone\n\ntide reads /etc/tide.\n\n-z\nZone, see tz(5), or file.",
+        ),
+    ],
+)
+def test_roff(read_one, page, text):
+    assert read_one("tide", f'.\\" a comment\n{page}').text == text
+
+
 def test_restructured_text(read_one):
     text = (
         "=====\nTitle\n=====\n\n:date: 2024-05-01\n\nOne\n---\n- a\n\n====  ===\nb     c\n====  ===\n\nTwo\n---\nend\n"

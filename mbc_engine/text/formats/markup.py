@@ -1,6 +1,6 @@
-"""Text with headings in other notations: plain, reStructuredText, Org, AsciiDoc, MediaWiki, roff, LaTeX, and code.
+"""Text with headings in other notations: plain, reStructuredText, Org, AsciiDoc, MediaWiki, LaTeX, and code.
 
-The text stays as it was written, except that commands of LaTeX and roff become what they print, and tables of Org,
+The text stays as it was written, except that commands of LaTeX become what they print, and tables of Org,
 AsciiDoc and MediaWiki rows.
 """
 
@@ -25,7 +25,6 @@ from mbc_engine.text.document import (
 )
 from mbc_engine.text.formats.clippings import is_clippings, read_clippings
 from mbc_engine.text.formats.subtitles import is_chat, read_chat
-from mbc_engine.text.language import word_set
 from mbc_engine.text.tables import SpanningCell, holds_values, spread_rows, table_lines
 
 _CHAT_HEAD: Final = 1 << 12
@@ -259,65 +258,6 @@ def _wiki_cells(sign: str, text: str) -> Iterator[SpanningCell]:
         spans = {name.lower(): int(number) for name, number in _WIKI_SPAN.findall(attributes[0] if attributes else "")}
         shown = cell[attributes.end() :] if attributes else cell
         yield SpanningCell(shown.strip(), max(1, spans.get("col", 1)), max(1, spans.get("row", 1)))
-
-
-_ROFF_ESCAPE: Final = re.compile(
-    r"\\(?:f(?:\[\w*\]|\(..|.)|s[-+]?\d|\*(?:\[[^\]\n]*\]|\(..|.)|\((?P<two>..)|\[(?P<name>[^\]\n]*)\]|(?P<one>.))"
-)
-# What names of signs stand for; other letters behind a backslash are themselves.
-_ROFF_SIGNS: Final = {
-    **dict(zip(("em", "en", "bu", "lq", "rq", "oq", "cq"), "\u2014\u2013\u2022\u201c\u201d\u2018\u2019", strict=True)),
-    **dict(zip(("aq", "dq", "hy", "mi", "ha", "ti", "rs", "e", "~", "0"), "'\"--^~\\\\  ", strict=True)),
-    **dict.fromkeys("&|^/,%c:", ""),
-}
-_ROFF_ARGUMENT: Final = re.compile(r'"((?:[^"]|"")*)"?|(\S+)')
-_ROFF_HEADINGS: Final = {"SH": 1, "Sh": 1, "SS": 2, "Ss": 2}
-_MDOC: Final = word_set("Fl Ar Op Nm Pa Ev Cm Dv Li Xr Sy Em Ns Oo Oc Ql Sq Dq Pq Va Ic")
-
-
-def read_roff(stream: ByteStream) -> Iterator[Content]:
-    """A manual page as it is shown, with its sections, titled by its `.TH` or `.Dt`."""
-    data = stream.read_all()
-    text, title, gap, is_tag = TextBuilder(), "", "\n\n", False
-    for line in decode_file(data).split("\n"):
-        command, printed = _printed_roff(line)
-        if level := _ROFF_HEADINGS.get(command):
-            text.heading(level, printed)
-            gap = "\n\n"
-        elif command in ("TH", "Dt"):
-            name, _, rest = printed.partition(" ")
-            title = f"{name}({rest.partition(' ')[0]})"
-        elif command in ("IP", "TP", "It"):  # the next line is the text of an item, or first its name
-            is_tag = command == "TP"
-            text.add("" if is_tag else printed)
-            gap = "\n" if printed and not is_tag else "\n\n"
-        elif command.islower() or command in ("Dd", "Os"):
-            gap = "\n" if command in ("br", "sp", "nf") else gap
-        elif printed:
-            text.add(printed, gap)
-            gap, is_tag = "\n" if is_tag else " ", False
-        else:
-            gap = "\n\n"
-    yield text.content(data, title=title)
-
-
-def _printed_roff(line: str) -> tuple[str, str]:
-    """The command of a line, "" if it has none, and what is printed of it."""
-    if line[:1] not in (".", "'"):
-        return "", _ROFF_ESCAPE.sub(_roff_sign, line).strip()
-    command, _, rest = line[1:].lstrip().partition(" ")
-    if command.startswith("\\"):  # a comment
-        return "br", ""
-    arguments = [_ROFF_ESCAPE.sub(_roff_sign, match[1] or match[2] or "") for match in _ROFF_ARGUMENT.finditer(rest)]
-    if len(command) == 2 and set(command) <= set("BIR"):  # in two types by turns
-        return command, "".join(arguments).strip()
-    pairs = zip([command, *arguments], arguments, strict=False)  # a flag of mdoc has a hyphen
-    words = [f"-{word}" if before == "Fl" else word for before, word in pairs if word not in _MDOC]
-    return command, " ".join(words[:1] if command == "IP" else words).strip()
-
-
-def _roff_sign(match: re.Match[str]) -> str:
-    return _ROFF_SIGNS.get(match["two"] or match["name"] or match["one"] or "", match["one"] or "")
 
 
 # Definitions by their keyword, in most languages; in C and its like, by their shape.

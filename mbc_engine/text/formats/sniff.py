@@ -75,7 +75,7 @@ _OPENINGS: Final = (
     (re.compile("WEBVTT"), ".vtt"),
     (re.compile("#!"), ".sh"),
     (re.compile(r"\s*(?:\[\s*)?\{\s*\"[^\"\n]*\"\s*:"), ".json"),
-    (re.compile(r"(?:['.]\\\".*\n|\s)*\.(?:TH|Dd)[ \t]+\S"), ".man"),
+    (re.compile(r"\s*(?:['.]\\\"|\.(?:TH|Dd)[ \t]+\S)"), ".man"),
     (re.compile(r"(?:%.*\n|\s)*\\documentclass\b"), ".tex"),
 )
 
