@@ -18,7 +18,7 @@ from mbc_engine.bank import database
 from mbc_engine.bank.block import Row, checksum, read_counts, row_checksum
 from mbc_engine.bank.block_table import BlockTable
 from mbc_engine.bank.database import FORMAT_VERSION, TABLES, transaction
-from mbc_engine.bank.records import BankHeader, CodeShape, EncodedText, ModelSignature, TextState
+from mbc_engine.bank.records import EncodedText, TextState
 from mbc_engine.bank.text_codec import LM, ZSTD, decode_texts, decompress, text_rows
 from mbc_engine.bank.words import read_earlier_words, words_of, write_words
 from mbc_engine.errors import BankError
@@ -154,12 +154,9 @@ def _upgrade_state(connection: sqlite3.Connection, version: int) -> None:
         expected = database.state_checksum(counts, texts)
     if state_crc != expected:
         raise ValueError("the checksum of the counts does not match")
-    *model, dim, keeps_origins, keeps_text, created = values
-    shape = CodeShape(model[3], model[4], model[5], bool(model[6]))
-    header = BankHeader(
-        ModelSignature(*model[:3]), shape, dim, bool(keeps_origins), bool(keeps_text), context_tokens=0, created=created
-    )
-    read_counts(counts, shape)
+    *settings, created = values
+    header = database.parse_header([*settings, 0, created])
+    read_counts(counts, header.shape)
     sizes = "SELECT count(*), sum(documents), sum(origins), sum(chunks) FROM blocks"
     totals = tuple(value or 0 for value in connection.execute(sizes).fetchone())
     connection.execute("DROP TABLE bank")
