@@ -266,10 +266,7 @@ class KVPrefix:
 
     def cache(self, dtype: torch.dtype) -> DynamicCache:
         """A new cache that holds the prefix; a forward pass extends it."""
-        cache = DynamicCache()
-        for layer in range(self.keys.shape[1]):
-            cache.update(self.keys[:, layer].to(dtype), self.values[:, layer].to(dtype), layer)
-        return cache
+        return DynamicCache(zip(self.keys.to(dtype).unbind(1), self.values.to(dtype).unbind(1), strict=True))
 
     def fixed(self, dtype: torch.dtype) -> DynamicCache:
         """A cache that never grows, however often a layer runs: for one pass over whole texts."""
