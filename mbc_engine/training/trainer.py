@@ -255,7 +255,7 @@ class _Training:
 
     def _start_from_pca(self) -> None:
         torch.manual_seed(self.settings.seed)
-        start_from_pca(self.model, self.documents, len(self.data.documents))
+        start_from_pca(self.model, self.documents)
         for side in (self.model.documents, self.model.questions):
             self.processes.broadcast_from_main(side.amortizer.parameters())
         self._centre()
@@ -338,17 +338,14 @@ class _Training:
 
     def _centre(self) -> None:
         self._seed()
-        for side, states, count in (
-            (self.model.documents, self.documents, len(self.data.documents)),
-            (self.model.questions, self.questions, len(self.data.questions)),
-        ):
-            self._without_gradient(fit_centring, side.amortizer, states, count)
+        for side, states in ((self.model.documents, self.documents), (self.model.questions, self.questions)):
+            self._without_gradient(fit_centring, side.amortizer, states)
             if side.amortizer.centring is not None:
                 self.processes.broadcast_from_main(side.amortizer.centring.buffers())
 
     def _fit_codes(self) -> int:
         """Fit the codebook to the documents' vectors; returns how many documents were used."""
-        fitted_to = self._without_gradient(fit_codebook, self.model, self.documents, len(self.data.documents))
+        fitted_to = self._without_gradient(fit_codebook, self.model, self.documents)
         book = self.model.require_codebook()
         self.processes.broadcast_from_main([*book.parameters(), *book.buffers()])
         return fitted_to
