@@ -408,10 +408,9 @@ class Memory:
                 self._is_checked = True
             with bank.snapshot():
                 yield bank
-        except MBCError:
-            raise
-        except BaseException:
-            self.close()
+        except BaseException as error:
+            if not isinstance(error, MBCError):
+                self.close()
             raise
 
     def _scope(self, bank: ReadableBank, selection: Selection | None) -> Sized:

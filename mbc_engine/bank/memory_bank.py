@@ -125,10 +125,6 @@ class MemoryBank(ReadableBank):
     def name(self) -> str:
         return str(self.path) if self.path else "The bank in memory"
 
-    @property
-    def keeps_origins(self) -> bool:
-        return self.header.keeps_origins
-
     def is_file(self, path: Path) -> bool:
         """Whether this is the bank's file, or one that is kept beside it."""
         if self.path is None or self._real_path is None:
