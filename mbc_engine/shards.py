@@ -17,17 +17,7 @@ from numpy.typing import NDArray
 
 from mbc_engine.bank import BankSizes, BankTotals, MemoryBank, ReadableBank, Selection
 from mbc_engine.bank.block import Lengths
-from mbc_engine.bank.records import (
-    Codes,
-    CodeShape,
-    EncodedText,
-    Indices,
-    ModelSignature,
-    Numbers,
-    Scores,
-    StoredChunk,
-    read_across,
-)
+from mbc_engine.bank.records import Codes, CodeShape, Indices, ModelSignature, Numbers, Scores, read_across
 from mbc_engine.errors import BankError, ConfigError, MBCError, ShardLost
 from mbc_engine.ingestion.ray import connected
 from mbc_engine.names import is_on_cluster
@@ -173,10 +163,6 @@ class Shards(ReadableBank):
             for listed in self.each(partial(_list, method, arguments)):
                 yield from listed
 
-    def codes_at(self, chunks: Numbers) -> Codes:
-        shape = self.header.shape
-        return np.array(self._at("codes_at", chunks), np.uint16).reshape(-1, shape.tokens, shape.levels)
-
     def chunks_with(self, words: Sequence[int]) -> list[Indices]:
         with self.snapshot():
             found = self.each(methodcaller("chunks_with", words))
@@ -186,13 +172,7 @@ class Shards(ReadableBank):
             for of_word in zip(*found, strict=True)
         ]
 
-    def encoded_texts_at(self, chunks: Numbers) -> Sequence[EncodedText | None]:
-        return self._at("encoded_texts_at", chunks)
-
-    def chunks_at(self, chunks: Numbers) -> list[StoredChunk]:
-        return self._at("chunks_at", chunks)
-
-    def _at(self, method: str, chunks: Numbers) -> list[Any]:
+    def _read_at(self, method: str, chunks: Numbers) -> list[Any]:
         with self.snapshot():
             wanted: list[list[int]] = [[] for _ in self._actors]
             places = read_across(

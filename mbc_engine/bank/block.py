@@ -364,7 +364,7 @@ def checksum(*data: bytes) -> int:
 
 
 def row_checksum(table: str, number: int, *data: bytes) -> int:
-    """CRC-32 of what a row of a table holds, including its table and id, so that swapped rows are detected."""
+    """CRC-32 of what a row of a table holds, including its table ("" for `texts`) and id: swapped rows are detected."""
     return checksum(table.encode(), number.to_bytes(8, "little", signed=True), *data)
 
 

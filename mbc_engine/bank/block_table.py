@@ -232,15 +232,12 @@ class BlockTable:
         return content
 
     def codes_at(self, block: int, within: Indices) -> Codes:
-        cached = self._cached.get(block)
-        if cached is not None and cached.codes is not None:
-            return cached.codes[within]
         sizes = self.sizes()
         with wrap_invalid_data(self.name):
             codes = unpack(self.packed(block), self.header.shape, int(sizes[sizes[:, 0] == block, 3][0]))
         return codes[within]
 
-    def texts_at(self, block: int, within: Indices) -> Iterator[EncodedText | None]:
+    def encoded_texts_at(self, block: int, within: Indices) -> Iterator[EncodedText | None]:
         if not self.header.keeps_text:
             yield from [None] * len(within)
             return

@@ -163,8 +163,7 @@ class ReadableBank(ABC):
     def codes_at(self, chunks: Numbers) -> Codes:
         """The codes of some chunks, by index: [len(chunks), tokens, levels]."""
         shape = self.header.shape
-        codes = self._read_at(chunks, lambda part, block, within: part.codes_at(block, within))
-        return np.array(codes, np.uint16).reshape(-1, shape.tokens, shape.levels)
+        return np.array(self._read_at("codes_at", chunks), np.uint16).reshape(-1, shape.tokens, shape.levels)
 
     def chunks_with(self, words: Sequence[int]) -> list[Indices]:
         """The indices of chunks with each of these words (`word_numbers`); none where no text is kept.
@@ -180,7 +179,7 @@ class ReadableBank(ABC):
 
     def encoded_texts_at(self, chunks: Numbers) -> Sequence[EncodedText | None]:
         """The texts of some chunks, by index, as stored; None where none are kept."""
-        return self._read_at(chunks, lambda part, block, within: part.texts_at(block, within))
+        return self._read_at("encoded_texts_at", chunks)
 
     def texts_at(self, chunks: Numbers, open_model: OpenTextModel | None = None) -> Sequence[Chunk | None]:
         """The exact texts of some chunks, by index; `open_model` is for those coded with a language model."""
@@ -188,7 +187,7 @@ class ReadableBank(ABC):
 
     def chunks_at(self, chunks: Numbers) -> list[StoredChunk]:
         """Where some chunks came from, by index."""
-        return self._read_at(chunks, lambda part, block, within: part.chunks_at(block, within))
+        return self._read_at("chunks_at", chunks)
 
     def parts_of(self, source: str) -> set[str]:
         """The parts of a source that are held; "" is the whole of it."""
@@ -201,15 +200,15 @@ class ReadableBank(ABC):
                 with database.wrap_sqlite_errors(part.name):
                     yield from read(part)
 
-    def _read_at(self, chunks: Numbers, read: Callable[[BlockTable, int, Indices], Iterable[_T]]) -> list[_T]:
-        """Read chunks by their indices; `read` gets a part, a block of it and indices within that block."""
+    def _read_at(self, method: str, chunks: Numbers) -> list[Any]:
+        """What this method of the parts reads of chunks, by their indices."""
         with self.snapshot():
             blocks = list(self._each(lambda part: ((part, *row) for row in part.chunks_per_block().tolist())))
 
-            def read_block(at: int, within: Indices) -> list[_T]:
+            def read_block(at: int, within: Indices) -> list[Any]:
                 part, block, _ = blocks[at]
                 with database.wrap_sqlite_errors(part.name):
-                    return list(read(part, block, within))
+                    return list(getattr(part, method)(block, within))
 
             return read_across(chunks, np.array([size for *_, size in blocks], np.int64), read_block)
 

@@ -65,8 +65,7 @@ def open_current(path: Path, *, read_only: bool) -> sqlite3.Connection:
         if FIRST_UPGRADABLE <= database.format_version(connection, str(path)) < FORMAT_VERSION:
             connection.close()
             upgrade(path)
-            connection = database.open_file(path, read_only=read_only)
-    with database.closed_on_error(connection), database.wrap_sqlite_errors(str(path)):
+            return open_current(path, read_only=read_only)
         database.require_format(connection, str(path))
         if not read_only:
             database.use_log(connection)  # persistent; repeated in case the bank's creation was interrupted
@@ -205,7 +204,7 @@ def _put_texts_into_rows(connection: sqlite3.Connection) -> None:
 
 def _texts_of_format_3(connection: sqlite3.Connection) -> Iterator[tuple[int, EncodedText]]:
     for number, crc, data in connection.execute("SELECT id, crc, data FROM old_texts ORDER BY id"):
-        if crc != checksum(number.to_bytes(8, "little", signed=True), data):
+        if crc != row_checksum("", number, data):
             raise ValueError(f"the checksum of text {number} does not match")
         # The start as LEB128, the codec, CRC-32 of both with the payload and the text, and the payload.
         size = next(at for at, byte in enumerate(data) if byte < 0x80) + 1
