@@ -23,9 +23,8 @@ from mbc_engine.mini.model import RetrieverReader
 from mbc_engine.mini.retrieval import Scope, by_document
 from mbc_engine.model import Model
 from mbc_engine.paper.codebook import Codebook
-from mbc_engine.paper.memories import CodeMemory, ReadableMemory, VectorMemory
 from mbc_engine.paper.model import MBC
-from mbc_engine.paper.scoring import SOURCES, Memorised, answer_from
+from mbc_engine.paper.scoring import SOURCES, Memorised, answer_from, memorised
 from mbc_engine.ranking import Hit
 
 _FLOAT_BYTES: Final = 4
@@ -71,14 +70,9 @@ class MemoryMethod(Method):
 
     def memorised(self) -> Memorised:
         if self._memorised is None:
-            chunks, lengths = self._chunks(), np.array([len(codes) for codes in self._documents], np.int64)
-            counts = lengths[lengths > 0]
-            memory: ReadableMemory
-            if self._codebook is None:
-                memory = VectorMemory(torch.from_numpy(chunks).to(self._model.base.model.device), counts)
-            else:
-                memory = CodeMemory(self._corrupt(chunks), self._codebook, counts)
-            self._memorised = memory, np.repeat(np.arange(len(lengths)), lengths)
+            rows, device = self._chunks(), self._model.base.model.device
+            chunks = torch.from_numpy(rows).to(device) if self._codebook is None else self._corrupt(rows)
+            self._memorised = memorised(chunks, list(map(len, self._documents)), self._codebook)
         return self._memorised
 
     def footprint(self) -> Footprint:

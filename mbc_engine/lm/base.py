@@ -97,8 +97,6 @@ class PromptTokenizer:
 
         Their lengths differ by at most one token: in training, a short remainder would count as much as the rest.
         """
-        if not self._tokenizer.is_fast:
-            raise ModelError("The base LM's tokenizer does not report token offsets.", hint="Use another base LM.")
         encoded = self._encoded(text, return_offsets_mapping=True)
         ids, spans = encoded["input_ids"], encoded["offset_mapping"]
         count = -(-len(ids) // min(window, self._context - max(1, len(self._begin))))
