@@ -6,7 +6,7 @@ Only the best of each bank and its totals are sent, never a score for each chunk
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import astuple, replace
+from dataclasses import astuple
 from functools import partial
 from operator import attrgetter, methodcaller
 from pathlib import Path
@@ -15,9 +15,9 @@ from typing import Any, Final, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from mbc_engine.bank import BankSizes, BankTotals, MemoryBank, ReadableBank, Selection
+from mbc_engine.bank import BankTotals, MemoryBank, ReadableBank, Selection
 from mbc_engine.bank.block import Lengths
-from mbc_engine.bank.records import Codes, CodeShape, Indices, ModelSignature, Numbers, Scores, read_across
+from mbc_engine.bank.records import Codes, Indices, Numbers, Scores, read_across
 from mbc_engine.errors import BankError, ConfigError, MBCError, ShardLost
 from mbc_engine.ingestion.ray import connected
 from mbc_engine.names import is_on_cluster
@@ -121,18 +121,8 @@ class Shards(ReadableBank):
                 with suppress(ShardLost):  # the next call misses it
                     self._gather("release")
 
-    def sizes(self) -> BankSizes:
-        total = BankSizes(*np.sum([astuple(sizes) for sizes in self.each(methodcaller("sizes"))], 0).tolist())
-        return replace(total, codebook=self.header.codebook_bytes)
-
-    def require(self, signature: ModelSignature, shape: CodeShape) -> None:
-        self.each(methodcaller("require", signature, shape))
-
-    def version(self) -> tuple[Any, ...]:
-        return tuple(zip(self._actors, self.each(methodcaller("version")), strict=True))
-
-    def is_replaced(self) -> bool:
-        return any(self.each(methodcaller("is_replaced")))
+    def _of_banks(self, work: Callable[..., _T]) -> list[_T]:
+        return self.each(work)
 
     def close(self) -> None:
         import ray

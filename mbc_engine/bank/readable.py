@@ -4,7 +4,9 @@ from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import astuple, replace
 from itertools import accumulate
+from operator import methodcaller
 from typing import Any, Final, Self, TypeVar, cast
 
 import numpy as np
@@ -47,6 +49,7 @@ class ReadableBank(ABC):
     """
 
     header: BankHeader  # of the first part
+    banks: tuple["ReadableBank", ...] = ()  # that are read as this one
     _parts: tuple[BlockTable, ...]
     _weights: tuple[float, ...] = (1.0,)  # of each part
     _kept: tuple[Hashable, OrderedDict[Hashable, Any]] = None, OrderedDict()
@@ -60,21 +63,25 @@ class ReadableBank(ABC):
     def snapshot(self) -> AbstractContextManager[None]:
         """Inside, every read sees the parts as they were at the first one, and this object must not write."""
 
-    @abstractmethod
     def sizes(self) -> BankSizes:
         """Sizes in bytes, without write-ahead logs; the model's codebook is counted once."""
+        each = [astuple(sizes) for sizes in self._of_banks(methodcaller("sizes"))]
+        return replace(BankSizes(*np.sum(each, 0).tolist()), codebook=self.header.codebook_bytes)
 
-    @abstractmethod
     def require(self, signature: ModelSignature, shape: CodeShape) -> None:
         """Raises ModelMismatch if another model wrote it, BankError if it says so but has codes of another shape."""
+        self._of_banks(methodcaller("require", signature, shape))
 
-    @abstractmethod
     def version(self) -> tuple[Any, ...]:
         """A value that changes with each write, by this process or another; takes microseconds."""
+        return tuple(self._of_banks(methodcaller("version")))
 
-    @abstractmethod
     def is_replaced(self) -> bool:
         """Whether a file was replaced or deleted; reads see the old one until it is opened again."""
+        return any(self._of_banks(methodcaller("is_replaced")))
+
+    def _of_banks(self, work: Callable[..., _T]) -> list[_T]:
+        return [work(bank) for bank in self.banks]
 
     @abstractmethod
     def close(self) -> None: ...
