@@ -331,17 +331,13 @@ def replace_content(path: Path, by: Path, *, check: Callable[[], None] | None = 
                 connection.execute(f"INSERT INTO main.{table} SELECT * FROM new.{table}")  # noqa: S608
 
 
-def _as_stored(digests: Collection[str], bank: MemoryBank) -> set[str]:
-    return {digest[: 2 * bank.header.digest_bytes].lower() for digest in digests}
-
-
 def remove_undoably(bank: MemoryBank, names: Collection[tuple[str, str]], digests: Collection[str] = ()) -> int:
     """Remove origins, given as source and part, and documents, given by digest, and keep them beside the bank's file.
 
     Returns how many origins or, in a bank without origins, documents they are.
     """
     assert bank.path is not None, "a bank in memory has nothing beside it"
-    sought, whole = set(names), _as_stored(digests, bank)
+    sought, whole = set(names), {digest.hex() for digest in bank.header.shortened(digests)}
     path = database.beside(bank.path, "removed.new")
 
     def gone(document: StoredDocument) -> StoredDocument:
@@ -458,7 +454,7 @@ def remove_with_proof(bank: MemoryBank, names: Collection[tuple[str, str]], dige
     remaining: list[StoredDocument] = []
     gone: list[list[bytes]] = []
     shared_texts: set[bytes] = set()
-    digests = _as_stored(digests, bank)
+    digests = {digest.hex() for digest in bank.header.shortened(digests)}
     with bank.changing():  # what another process wrote in between would be taken for a failure
         for document in bank.documents(whole=True):
             origins = tuple(origin for origin in document.origins if origin[:2] not in names)

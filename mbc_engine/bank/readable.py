@@ -157,7 +157,7 @@ class ReadableBank(ABC):
             for part, weight in zip(self._parts, self._log_weights(), strict=True):
                 with database.wrap_sqlite_errors(part.name):
                     if selection.is_everything:
-                        yield np.full(_chunks_of(part), weight)
+                        yield np.full(part.totals()[-1], weight)
                         continue
                     if not part.header.keeps_origins:
                         raise BankError(
@@ -177,7 +177,7 @@ class ReadableBank(ABC):
 
         Words that share a number are not distinguished.
         """
-        found = list(self._each(lambda part: [(part.chunks_with(words), _chunks_of(part))]))
+        found = list(self._each(lambda part: [(part.chunks_with(words), part.totals()[-1])]))
         starts = accumulate((chunks for _, chunks in found), initial=0)
         of_parts = [
             [chunks + start for chunks in of_words] for (of_words, _), start in zip(found, starts, strict=False)
@@ -221,10 +221,6 @@ class ReadableBank(ABC):
 
     def _log_weights(self) -> NDArray[np.float64]:
         """Logarithm of each part's weight relative to the largest; -inf for one that holds nothing."""
-        holds_some = np.array(list(self._each(lambda part: [_chunks_of(part) > 0])))
+        holds_some = np.array(list(self._each(lambda part: [part.totals()[-1] > 0])))
         logs = np.where(holds_some, np.log(self._weights), -np.inf)
         return logs - logs.max() if holds_some.any() else logs
-
-
-def _chunks_of(part: BlockTable) -> int:
-    return int(part.sizes()[:, 3].sum())
