@@ -16,8 +16,7 @@ from mbc_cli.text import sanitise
 from mbc_engine.answer import AskOptions
 from mbc_engine.errors import ConfigError
 from mbc_engine.machine import usable_cores
-from mbc_engine.names import MINIMUM_NUMBERS, READ_MODES, own_runs, parse_read_mode, preset_names
-from mbc_engine.runs import CONFIG
+from mbc_engine.names import CONFIG, MINIMUM_NUMBERS, READ_MODES, own_runs, parse_read_mode, preset_names
 
 Completions = list[tuple[str, str]]
 

@@ -258,17 +258,17 @@ class Memory:
             scope = self._scope(bank, options.selection)
             found = model.search(queries, scope, top=top, read_mode=options.read_mode)
             passages = Passages(bank, model.chunker, self._on_decoding)
-            ranked = model.ranked(queries, found, passages) if with_text else found.chunks
-            best = [hits[:top] for hits in ranked]
             if not with_text:
+                best = [hits[:top] for hits in found.chunks]
                 passages.of((), beside=[replace(hit, share=0.0) for hit in chain(*best)])
                 return [tuple(passages.source(hit, None) for hit in hits) for hits in best]
-            passages.of(hit.chunk for hit in chain(*best))
-            listed = [merged(each) for each in passages.sources(queries, best)]
-            if any(len(each) < len(hits) for each, hits in zip(listed, best, strict=True)):  # copies took their places
-                best = [hits[: top + _SPARE] for hits in ranked]
+            ranked = model.ranked(queries, found, passages)
+            for most in (top, top + _SPARE):
+                best = [hits[:most] for hits in ranked]
                 passages.of(hit.chunk for hit in chain(*best))
                 listed = [merged(each) for each in passages.sources(queries, best)]
+                if all(len(each) == len(hits) for each, hits in zip(listed, best, strict=True)):
+                    break  # otherwise copies have taken the places of others
             return [each[:top] for each in listed]
 
     def add(
@@ -408,10 +408,9 @@ class Memory:
                 self._is_checked = True
             with bank.snapshot():
                 yield bank
-        except MBCError:
-            raise
-        except BaseException:
-            self.close()
+        except BaseException as error:
+            if not isinstance(error, MBCError):
+                self.close()
             raise
 
     def _scope(self, bank: ReadableBank, selection: Selection | None) -> Sized:

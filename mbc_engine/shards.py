@@ -4,30 +4,20 @@ Only the best of each bank and its totals are sent, never a score for each chunk
 """
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import astuple, replace
 from functools import partial
-from operator import attrgetter, methodcaller
+from itertools import chain
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mbc_engine.bank import BankSizes, BankTotals, MemoryBank, ReadableBank, Selection
-from mbc_engine.bank.block import Lengths
-from mbc_engine.bank.records import (
-    Codes,
-    CodeShape,
-    EncodedText,
-    Indices,
-    ModelSignature,
-    Numbers,
-    Scores,
-    StoredChunk,
-    read_across,
-)
+from mbc_engine.bank import MemoryBank, ReadableBank, Selection
+from mbc_engine.bank.block_table import BlockTable
+from mbc_engine.bank.records import Numbers, read_across
 from mbc_engine.errors import BankError, ConfigError, MBCError, ShardLost
 from mbc_engine.ingestion.ray import connected
 from mbc_engine.names import is_on_cluster
@@ -131,18 +121,8 @@ class Shards(ReadableBank):
                 with suppress(ShardLost):  # the next call misses it
                     self._gather("release")
 
-    def sizes(self) -> BankSizes:
-        total = BankSizes(*np.sum([astuple(sizes) for sizes in self.each(methodcaller("sizes"))], 0).tolist())
-        return replace(total, codebook=self.header.codebook_bytes)
-
-    def require(self, signature: ModelSignature, shape: CodeShape) -> None:
-        self.each(methodcaller("require", signature, shape))
-
-    def version(self) -> tuple[Any, ...]:
-        return tuple(zip(self._actors, self.each(methodcaller("version")), strict=True))
-
-    def is_replaced(self) -> bool:
-        return any(self.each(methodcaller("is_replaced")))
+    def _of_banks(self, work: Callable[..., _T]) -> list[_T]:
+        return self.each(work)
 
     def close(self) -> None:
         import ray
@@ -152,47 +132,16 @@ class Shards(ReadableBank):
         self._actors = {}
         self._connection.close()
 
-    def totals(self) -> BankTotals:
-        return BankTotals(*np.sum([astuple(totals) for totals in self.each(methodcaller("totals"))], 0).tolist())
-
-    def counts(self) -> NDArray[Any]:
-        return np.asarray(np.sum(self.each(methodcaller("counts")), 0))
-
-    def blocks(self) -> Iterator[tuple[Codes, Lengths]]:
-        return self._listed("blocks")
-
-    def scan(self, tables: Scores) -> Iterator[tuple[Scores, Lengths]]:
-        return self._listed("scan", tables)
-
     def log_weights(self, selection: Selection) -> Iterator[NDArray[np.float64]]:
-        return self._listed("log_weights", selection)
-
-    def _listed(self, method: str, *arguments: Any) -> Iterator[Any]:
-        """What a method yields for all banks: much to send, so only models of the paper's method ask for it."""
         with self.snapshot():
-            for listed in self.each(partial(_list, method, arguments)):
-                yield from listed
+            yield from chain.from_iterable(self.each(lambda bank: list(bank.log_weights(selection))))
 
-    def codes_at(self, chunks: Numbers) -> Codes:
-        shape = self.header.shape
-        return np.array(self._at("codes_at", chunks), np.uint16).reshape(-1, shape.tokens, shape.levels)
-
-    def chunks_with(self, words: Sequence[int]) -> list[Indices]:
+    def _each(self, read: Callable[[BlockTable], Iterable[_T]]) -> Iterator[_T]:
+        """Much to send if `read` yields all codes; only models of the paper's method ask for them."""
         with self.snapshot():
-            found = self.each(methodcaller("chunks_with", words))
-            starts = np.cumsum(self._chunks) - self._chunks
-        return [
-            np.concatenate([chunks + start for chunks, start in zip(of_word, starts, strict=True)])
-            for of_word in zip(*found, strict=True)
-        ]
+            yield from chain.from_iterable(self.each(partial(_list, read)))
 
-    def encoded_texts_at(self, chunks: Numbers) -> Sequence[EncodedText | None]:
-        return self._at("encoded_texts_at", chunks)
-
-    def chunks_at(self, chunks: Numbers) -> list[StoredChunk]:
-        return self._at("chunks_at", chunks)
-
-    def _at(self, method: str, chunks: Numbers) -> list[Any]:
+    def _read_at(self, method: str, chunks: Numbers) -> list[Any]:
         with self.snapshot():
             wanted: list[list[int]] = [[] for _ in self._actors]
             places = read_across(
@@ -213,8 +162,8 @@ def _node_of(machine: str) -> str | None:
     return next((node["NodeID"] for node in nodes if node["Alive"] and machine in map(node.get, names)), None)
 
 
-def _list(method: str, arguments: tuple[Any, ...], bank: MemoryBank) -> list[Any]:
-    return list(getattr(bank, method)(*arguments))
+def _list(read: Callable[[BlockTable], Iterable[_T]], bank: MemoryBank) -> list[_T]:
+    return list(bank._each(read))  # noqa: SLF001 - what this module does for all banks
 
 
 def _read(method: str, bank: MemoryBank, chunks: list[int], name: str) -> list[Any]:

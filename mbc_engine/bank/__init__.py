@@ -16,7 +16,6 @@ from mbc_engine.bank.records import (
     EncodedText,
     ModelSignature,
     Origin,
-    Outline,
     StoredChunk,
     StoredDocument,
     TextState,
@@ -27,8 +26,7 @@ from mbc_engine.bank.records import (
     pack,
     perplexity,
     spread,
-    unpack,
 )
 from mbc_engine.bank.search import CodeUse, code_uses, find_documents
 from mbc_engine.bank.selection import Selection
-from mbc_engine.bank.text_codec import OpenTextModel, decode_chunk, decode_texts, text_checksum
+from mbc_engine.bank.text_codec import OpenTextModel

@@ -285,9 +285,8 @@ def read_outlines(data: bytes, lengths: Sequence[int]) -> list[Outline]:
     ):
         raise ValueError("titles and headings do not add up")
     "".join([*titles, *filter(None, shared)]).encode()  # fails on lone surrogates, which cannot be written
-    headings: list[str] = list(accumulate(shared, lambda before, heading: before if heading is None else heading))
-    ends = accumulate(lengths)
-    of_documents = (tuple(headings[end - length : end]) for end, length in zip(ends, lengths, strict=True))
+    headings: Iterator[str] = accumulate(shared, lambda before, heading: before if heading is None else heading)
+    of_documents = (tuple(islice(headings, length)) for length in lengths)
     return [Outline(title, each if any(each) else ()) for title, each in zip(titles, of_documents, strict=True)]
 
 
@@ -297,18 +296,9 @@ def _write_outlines(outlines: Sequence[Outline], lengths: Sequence[int]) -> byte
     every = chain.from_iterable(
         outline.headings or ("",) * length for outline, length in zip(outlines, lengths, strict=True)
     )
-    shared: list[str | None] = []
-    before = None
-    for headings in every:
-        shared.append(None if headings == before else headings)
-        before = headings
+    shared = [None if heading == before else heading for before, heading in pairwise((None, *every))]
     columns = {"titles": [outline.title for outline in outlines], "headings": shared}
-    data = _write_json(columns, _json_of_chunks(lengths))
-    if data is None:
-        raise BankError(
-            "These documents have too many headings to be stored in one block.", hint="Ingest fewer of them at a time."
-        )
-    return data
+    return _write_json(columns, _json_of_chunks(lengths), "headings", hint="Ingest fewer of them at a time.")
 
 
 def keys_of(origins: Iterable[Iterable[Origin]]) -> Keys:
@@ -374,7 +364,7 @@ def checksum(*data: bytes) -> int:
 
 
 def row_checksum(table: str, number: int, *data: bytes) -> int:
-    """CRC-32 of what a row of a table holds, including its table and id, so that swapped rows are detected."""
+    """CRC-32 of what a row of a table holds, including its table ("" for `texts`) and id: swapped rows are detected."""
     return checksum(table.encode(), number.to_bytes(8, "little", signed=True), *data)
 
 
@@ -410,13 +400,8 @@ def _described(sizes: Sequence[int | None], origins: Origins, keys: bytes) -> by
         "parts": [origin.part for origin in flat],
         "dates": [origin.date for origin in flat],
     }
-    data = _write_json(columns, _json_of_names(len(sizes), keys))
-    if data is None:
-        raise BankError(
-            "These documents have too many sources to be stored in one block.",
-            hint="Ingest fewer copies of them, or use a bank made with --no-sources.",
-        )
-    return data
+    hint = "Ingest fewer copies of them, or use a bank made with --no-sources."
+    return _write_json(columns, _json_of_names(len(sizes), keys), "sources", hint=hint)
 
 
 def _json_of_names(documents: int, keys: bytes) -> int:
@@ -435,11 +420,11 @@ def _read_json(data: bytes, allowed: int) -> Any:
     return json.loads(inflate(data, _longest_json(len(data), allowed)))
 
 
-def _write_json(columns: Mapping[str, object], allowed: int) -> bytes | None:
-    """The inverse of `_read_json`; None if the columns are too long."""
+def _write_json(columns: Mapping[str, object], allowed: int, what: str, *, hint: str) -> bytes:
+    """The inverse of `_read_json`. Raises BankError, about `what` the columns hold, if they are too long."""
     data = json.dumps(columns, ensure_ascii=False, separators=(",", ":")).encode()
     if len(data) > _MOST_JSON:
-        return None
+        raise BankError(f"These documents have too many {what} to be stored in one block.", hint=hint)
     deflated = _deflate(data)
     if len(data) > _longest_json(len(deflated), allowed):
         # Much the same over and over. Without repetitions, zlib saves at most seven of eight bits.

@@ -93,8 +93,7 @@ class BlockTable:
     def forget(self) -> None:
         self._cached: OrderedDict[int, Block] = OrderedDict()
         self._indexes: dict[str, KeyIndex] = {}  # of origins by `keys`, of contents by `digests`
-        self._checked_rows: set[int] = set()
-        self._checked: set[tuple[str, int]] = set()  # rows of codes and words
+        self._checked: set[tuple[str, int]] = set()  # rows whose checksums match, by table and id
         self._sizes: NDArray[np.int64] | None = None
         self._words: dict[int, WordIndex] = {}
         self.texts.forget()
@@ -145,11 +144,11 @@ class BlockTable:
             raise KeyError(block)
         code_bytes, *values = columns
         row = Row(*values)
-        if block not in self._checked_rows:
+        if ("blocks", block) not in self._checked:
             if row.checksum(block) != row.crc:
                 raise ValueError("the checksum of its documents does not match")
             require_sizes(row, self.header, code_bytes)
-            self._checked_rows.add(block)
+            self._checked.add(("blocks", block))
         return row
 
     def packed(self, block: int, table: str = "codes") -> bytes:
@@ -232,15 +231,12 @@ class BlockTable:
         return content
 
     def codes_at(self, block: int, within: Indices) -> Codes:
-        cached = self._cached.get(block)
-        if cached is not None and cached.codes is not None:
-            return cached.codes[within]
         sizes = self.sizes()
         with wrap_invalid_data(self.name):
             codes = unpack(self.packed(block), self.header.shape, int(sizes[sizes[:, 0] == block, 3][0]))
         return codes[within]
 
-    def texts_at(self, block: int, within: Indices) -> Iterator[EncodedText | None]:
+    def encoded_texts_at(self, block: int, within: Indices) -> Iterator[EncodedText | None]:
         if not self.header.keeps_text:
             yield from [None] * len(within)
             return
@@ -400,8 +396,7 @@ class BlockTable:
 
     def _write(self, block: int, content: Block) -> None:
         self._sizes = None
-        self._checked_rows.discard(block)
-        self._checked -= {("codes", block), ("words", block)}
+        self._checked -= {(table, block) for table in ("blocks", "codes", "words")}
         self._words.pop(block, None)
         if not len(content):
             for table in ("blocks", "codes", "words"):
@@ -466,7 +461,7 @@ class BlockTable:
 
     def _check_rows(self) -> None:
         for block in self.numbers():
-            if block not in self._checked_rows:
+            if ("blocks", block) not in self._checked:
                 self._row_if_there(block)
 
     def _require_checksum(self, row: tuple[str, int], crc: object, data: Any) -> bytes:

@@ -111,12 +111,8 @@ def use_log(connection: sqlite3.Connection) -> None:
 def transaction(connection: sqlite3.Connection, kind: str) -> Iterator[None]:
     """Commits, or rolls back on any error; `kind` is IMMEDIATE to write, DEFERRED to read a consistent state."""
     connection.execute(f"BEGIN {kind}")
-    try:
+    with connection:
         yield
-        connection.commit()
-    except BaseException:
-        connection.rollback()
-        raise
 
 
 def checkpoint(connection: sqlite3.Connection) -> None:
@@ -373,10 +369,14 @@ def read_header(connection: sqlite3.Connection, name: str) -> BankHeader:
         ((*values, crc),) = rows
         if crc != header_checksum(values):
             raise ValueError("the header's checksum does not match")
-        shape = CodeShape(values[3], values[4], values[5], bool(values[6]))
-        dim, keeps_origins, keeps_text, context_tokens, created = values[7:]
-    signature, keeps = ModelSignature(*values[:3]), (bool(keeps_origins), bool(keeps_text))
-    return BankHeader(signature, shape, dim, *keeps, context_tokens, created)
+        return parse_header(values)
+
+
+def parse_header(values: Sequence[Any]) -> BankHeader:
+    """The header from its values in the order of the table. Raises ValueError or TypeError if they are invalid."""
+    name, amortizer, codebook, tokens, levels, codes, per_position, dim, origins, text, context_tokens, created = values
+    shape, signature = CodeShape(tokens, levels, codes, bool(per_position)), ModelSignature(name, amortizer, codebook)
+    return BankHeader(signature, shape, dim, bool(origins), bool(text), context_tokens, created)
 
 
 def read_state(connection: sqlite3.Connection, header: BankHeader, name: str) -> tuple[Counts, TextState]:

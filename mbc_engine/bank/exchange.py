@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
 from tempfile import SpooledTemporaryFile
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
@@ -37,6 +37,7 @@ from mbc_engine.text import Chunk
 from mbc_engine.text.context import LONGEST
 from mbc_engine.text.document import day_of
 
+_T = TypeVar("_T")
 # Documents of another bank, removed ones, or chunks of an export, that are stored together.
 _BATCH = 10_000
 # Chunks decoded together, rounded up to whole documents.
@@ -56,8 +57,7 @@ def merge(bank: MemoryBank, other: MemoryBank) -> Iterator[Event]:
     _require_kept(bank, other.name, other.header)
     with other.snapshot(), bank.changing():
         done, total = 0, other.totals().documents
-        documents = other.documents(whole=True)
-        while batch := list(islice(documents, _BATCH)):
+        for batch in _batches(other.documents(whole=True)):
             _require_readable(batch, other)
             bank.put(batch)
             done += len(batch)
@@ -331,17 +331,13 @@ def replace_content(path: Path, by: Path, *, check: Callable[[], None] | None = 
                 connection.execute(f"INSERT INTO main.{table} SELECT * FROM new.{table}")  # noqa: S608
 
 
-def _as_stored(digests: Collection[str], bank: MemoryBank) -> set[str]:
-    return {digest[: 2 * bank.header.digest_bytes].lower() for digest in digests}
-
-
 def remove_undoably(bank: MemoryBank, names: Collection[tuple[str, str]], digests: Collection[str] = ()) -> int:
     """Remove origins, given as source and part, and documents, given by digest, and keep them beside the bank's file.
 
     Returns how many origins or, in a bank without origins, documents they are.
     """
     assert bank.path is not None, "a bank in memory has nothing beside it"
-    sought, whole = set(names), _as_stored(digests, bank)
+    sought, whole = set(names), {digest.hex() for digest in bank.header.shortened(digests)}
     path = database.beside(bank.path, "removed.new")
 
     def gone(document: StoredDocument) -> StoredDocument:
@@ -353,10 +349,10 @@ def remove_undoably(bank: MemoryBank, names: Collection[tuple[str, str]], digest
         try:
             with MemoryBank.open(path, create=bank.header) as beside:
                 with beside.changing():
-                    for some in _batches(sorted(sought)):
-                        beside.put([gone(document) for document in bank.lookup(some, with_texts=True)])
-                    for some in _batches(sorted(whole)):
-                        beside.put([gone(document) for document in bank.lookup((), some, with_texts=True)])
+                    for some_names in _batches(sorted(sought)):
+                        beside.put([gone(document) for document in bank.lookup(some_names, with_texts=True)])
+                    for some_digests in _batches(sorted(whole)):
+                        beside.put([gone(document) for document in bank.lookup((), some_digests, with_texts=True)])
                 beside.checkpoint()  # of its files, only this one takes the place of the last undo's
                 totals = beside.totals()
             if totals.documents:
@@ -388,25 +384,25 @@ def undo_removal(bank: MemoryBank) -> tuple[int, int]:
         beside.require(beside.header.signature, bank.header.shape)
         bank.require(beside.header.signature, bank.header.shape)
         _require_kept(bank, "What was removed", beside.header)
-        documents = beside.documents(whole=True)
-        while some := list(islice(documents, _BATCH)):
-            removed += _places(some)
+        for documents in _batches(beside.documents(whole=True)):
+            removed += _places(documents)
             if bank.header.keeps_origins:
-                names = {origin[:2] for document in some for origin in document.origins}
+                names = {origin[:2] for document in documents for origin in document.origins}
                 present = {origin[:2] for document in bank.lookup(names) for origin in document.origins}
-                left = (tuple(at for at in document.origins if at[:2] not in present) for document in some)
-                some = [replace(document, origins=at) for document, at in zip(some, left, strict=True) if at]
+                left = (tuple(at for at in document.origins if at[:2] not in present) for document in documents)
+                missing = [replace(document, origins=at) for document, at in zip(documents, left, strict=True) if at]
             else:
-                some = [document for document in some if not bank.has_content(document.digest)]
-            restored += _places(some)
-            bank.put(some)
+                missing = [document for document in documents if not bank.has_content(document.digest)]
+            restored += _places(missing)
+            bank.put(missing)
     bank.checkpoint()
     database.end_undo(bank.path)
     return restored, removed
 
 
-def _batches(items: Sequence[Any]) -> Iterator[Sequence[Any]]:
-    return (items[start : start + _BATCH] for start in range(0, len(items), _BATCH))
+def _batches(items: Iterable[_T]) -> Iterator[list[_T]]:
+    remaining = iter(items)
+    return iter(lambda: list(islice(remaining, _BATCH)), [])
 
 
 def _places(documents: Iterable[StoredDocument]) -> int:
@@ -458,7 +454,7 @@ def remove_with_proof(bank: MemoryBank, names: Collection[tuple[str, str]], dige
     remaining: list[StoredDocument] = []
     gone: list[list[bytes]] = []
     shared_texts: set[bytes] = set()
-    digests = _as_stored(digests, bank)
+    digests = {digest.hex() for digest in bank.header.shortened(digests)}
     with bank.changing():  # what another process wrote in between would be taken for a failure
         for document in bank.documents(whole=True):
             origins = tuple(origin for origin in document.origins if origin[:2] not in names)

@@ -12,15 +12,13 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
-from dataclasses import astuple, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
-
-import numpy as np
 
 from mbc_engine.bank import database
 from mbc_engine.bank.block import Block
@@ -124,10 +122,6 @@ class MemoryBank(ReadableBank):
     @property
     def name(self) -> str:
         return str(self.path) if self.path else "The bank in memory"
-
-    @property
-    def keeps_origins(self) -> bool:
-        return self.header.keeps_origins
 
     def is_file(self, path: Path) -> bool:
         """Whether this is the bank's file, or one that is kept beside it."""
@@ -452,26 +446,12 @@ class Banks(ReadableBank):
     def name(self) -> str:
         return " + ".join(bank.name for bank in self.banks)
 
-    def require(self, signature: ModelSignature, shape: CodeShape) -> None:
-        for bank in self.banks:
-            bank.require(signature, shape)
-
-    def sizes(self) -> BankSizes:
-        total = BankSizes(*np.sum([astuple(bank.sizes()) for bank in self.banks], 0).tolist())
-        return replace(total, codebook=self.header.codebook_bytes)
-
     @contextmanager
     def snapshot(self) -> Iterator[None]:
         with ExitStack() as stack:
             for bank in self.banks:
                 stack.enter_context(bank.snapshot())
             yield
-
-    def version(self) -> tuple[tuple[int, int], ...]:
-        return tuple(bank.version() for bank in self.banks)
-
-    def is_replaced(self) -> bool:
-        return any(bank.is_replaced() for bank in self.banks)
 
     def close(self) -> None:
         for bank in self.banks:

@@ -4,7 +4,9 @@ from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import astuple, replace
 from itertools import accumulate
+from operator import methodcaller
 from typing import Any, Final, Self, TypeVar, cast
 
 import numpy as np
@@ -47,6 +49,7 @@ class ReadableBank(ABC):
     """
 
     header: BankHeader  # of the first part
+    banks: tuple["ReadableBank", ...] = ()  # that are read as this one
     _parts: tuple[BlockTable, ...]
     _weights: tuple[float, ...] = (1.0,)  # of each part
     _kept: tuple[Hashable, OrderedDict[Hashable, Any]] = None, OrderedDict()
@@ -60,21 +63,25 @@ class ReadableBank(ABC):
     def snapshot(self) -> AbstractContextManager[None]:
         """Inside, every read sees the parts as they were at the first one, and this object must not write."""
 
-    @abstractmethod
     def sizes(self) -> BankSizes:
         """Sizes in bytes, without write-ahead logs; the model's codebook is counted once."""
+        each = [astuple(sizes) for sizes in self._of_banks(methodcaller("sizes"))]
+        return replace(BankSizes(*np.sum(each, 0).tolist()), codebook=self.header.codebook_bytes)
 
-    @abstractmethod
     def require(self, signature: ModelSignature, shape: CodeShape) -> None:
         """Raises ModelMismatch if another model wrote it, BankError if it says so but has codes of another shape."""
+        self._of_banks(methodcaller("require", signature, shape))
 
-    @abstractmethod
     def version(self) -> tuple[Any, ...]:
         """A value that changes with each write, by this process or another; takes microseconds."""
+        return tuple(self._of_banks(methodcaller("version")))
 
-    @abstractmethod
     def is_replaced(self) -> bool:
         """Whether a file was replaced or deleted; reads see the old one until it is opened again."""
+        return any(self._of_banks(methodcaller("is_replaced")))
+
+    def _of_banks(self, work: Callable[..., _T]) -> list[_T]:
+        return [work(bank) for bank in self.banks]
 
     @abstractmethod
     def close(self) -> None: ...
@@ -150,7 +157,7 @@ class ReadableBank(ABC):
             for part, weight in zip(self._parts, self._log_weights(), strict=True):
                 with database.wrap_sqlite_errors(part.name):
                     if selection.is_everything:
-                        yield np.full(_chunks_of(part), weight)
+                        yield np.full(part.totals()[-1], weight)
                         continue
                     if not part.header.keeps_origins:
                         raise BankError(
@@ -163,15 +170,14 @@ class ReadableBank(ABC):
     def codes_at(self, chunks: Numbers) -> Codes:
         """The codes of some chunks, by index: [len(chunks), tokens, levels]."""
         shape = self.header.shape
-        codes = self._read_at(chunks, lambda part, block, within: part.codes_at(block, within))
-        return np.array(codes, np.uint16).reshape(-1, shape.tokens, shape.levels)
+        return np.array(self._read_at("codes_at", chunks), np.uint16).reshape(-1, shape.tokens, shape.levels)
 
     def chunks_with(self, words: Sequence[int]) -> list[Indices]:
         """The indices of chunks with each of these words (`word_numbers`); none where no text is kept.
 
         Words that share a number are not distinguished.
         """
-        found = list(self._each(lambda part: [(part.chunks_with(words), _chunks_of(part))]))
+        found = list(self._each(lambda part: [(part.chunks_with(words), part.totals()[-1])]))
         starts = accumulate((chunks for _, chunks in found), initial=0)
         of_parts = [
             [chunks + start for chunks in of_words] for (of_words, _), start in zip(found, starts, strict=False)
@@ -180,7 +186,7 @@ class ReadableBank(ABC):
 
     def encoded_texts_at(self, chunks: Numbers) -> Sequence[EncodedText | None]:
         """The texts of some chunks, by index, as stored; None where none are kept."""
-        return self._read_at(chunks, lambda part, block, within: part.texts_at(block, within))
+        return self._read_at("encoded_texts_at", chunks)
 
     def texts_at(self, chunks: Numbers, open_model: OpenTextModel | None = None) -> Sequence[Chunk | None]:
         """The exact texts of some chunks, by index; `open_model` is for those coded with a language model."""
@@ -188,7 +194,7 @@ class ReadableBank(ABC):
 
     def chunks_at(self, chunks: Numbers) -> list[StoredChunk]:
         """Where some chunks came from, by index."""
-        return self._read_at(chunks, lambda part, block, within: part.chunks_at(block, within))
+        return self._read_at("chunks_at", chunks)
 
     def parts_of(self, source: str) -> set[str]:
         """The parts of a source that are held; "" is the whole of it."""
@@ -201,24 +207,20 @@ class ReadableBank(ABC):
                 with database.wrap_sqlite_errors(part.name):
                     yield from read(part)
 
-    def _read_at(self, chunks: Numbers, read: Callable[[BlockTable, int, Indices], Iterable[_T]]) -> list[_T]:
-        """Read chunks by their indices; `read` gets a part, a block of it and indices within that block."""
+    def _read_at(self, method: str, chunks: Numbers) -> list[Any]:
+        """What this method of the parts reads of chunks, by their indices."""
         with self.snapshot():
             blocks = list(self._each(lambda part: ((part, *row) for row in part.chunks_per_block().tolist())))
 
-            def read_block(at: int, within: Indices) -> list[_T]:
+            def read_block(at: int, within: Indices) -> list[Any]:
                 part, block, _ = blocks[at]
                 with database.wrap_sqlite_errors(part.name):
-                    return list(read(part, block, within))
+                    return list(getattr(part, method)(block, within))
 
             return read_across(chunks, np.array([size for *_, size in blocks], np.int64), read_block)
 
     def _log_weights(self) -> NDArray[np.float64]:
         """Logarithm of each part's weight relative to the largest; -inf for one that holds nothing."""
-        holds_some = np.array(list(self._each(lambda part: [_chunks_of(part) > 0])))
+        holds_some = np.array(list(self._each(lambda part: [part.totals()[-1] > 0])))
         logs = np.where(holds_some, np.log(self._weights), -np.inf)
         return logs - logs.max() if holds_some.any() else logs
-
-
-def _chunks_of(part: BlockTable) -> int:
-    return int(part.sizes()[:, 3].sum())

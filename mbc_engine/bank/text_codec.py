@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 
-from mbc_engine.bank.block import checksum, inflate
+from mbc_engine.bank.block import inflate, row_checksum
 from mbc_engine.bank.database import read_state, wrap_invalid_data
 from mbc_engine.bank.records import BankHeader, EncodedText, TextState
 from mbc_engine.errors import BankError, ModelError
@@ -146,14 +146,9 @@ def _utf8(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
-def row_checksum(number: int, columns: bytes, data: bytes) -> int:
-    """CRC-32 of a row of the table including its id, so that swapped rows are detected."""
-    return checksum(number.to_bytes(8, "little", signed=True), columns, data)
-
-
 def read_row(lm: str, number: int, crc: int, columns: bytes, data: bytes) -> dict[int, EncodedText]:
     """The texts of a row by their numbers. Raises ValueError or TypeError if the row is damaged."""
-    if crc != row_checksum(number, columns, data):
+    if crc != row_checksum("", number, columns, data):
         raise ValueError("its checksum does not match")
     most_texts = -(-FULL_ROW_BYTES // _TEXT_WEIGHT)
     packed = inflate(columns, _COLUMN_BYTES * most_texts)
@@ -193,7 +188,7 @@ def _write_row(numbers: Sequence[int], texts: Sequence[EncodedText]) -> tuple[in
     columns = zlib.compress(bytes(text.codec for text in texts) + planes.tobytes(), 9)
     checks = (text.check.to_bytes(CHECK_BYTES, "little") for text in texts)
     data = b"".join([*checks, *(text.payload for text in texts)])
-    return numbers[0], row_checksum(numbers[0], columns, data), columns, data
+    return numbers[0], row_checksum("", numbers[0], columns, data), columns, data
 
 
 # Starts at the row that holds a number, or `OFFSET` rows before it.

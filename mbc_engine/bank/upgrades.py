@@ -18,7 +18,7 @@ from mbc_engine.bank import database
 from mbc_engine.bank.block import Row, checksum, read_counts, row_checksum
 from mbc_engine.bank.block_table import BlockTable
 from mbc_engine.bank.database import FORMAT_VERSION, TABLES, transaction
-from mbc_engine.bank.records import BankHeader, CodeShape, EncodedText, ModelSignature, TextState
+from mbc_engine.bank.records import EncodedText, TextState
 from mbc_engine.bank.text_codec import LM, ZSTD, decode_texts, decompress, text_rows
 from mbc_engine.bank.words import read_earlier_words, words_of, write_words
 from mbc_engine.errors import BankError
@@ -65,8 +65,7 @@ def open_current(path: Path, *, read_only: bool) -> sqlite3.Connection:
         if FIRST_UPGRADABLE <= database.format_version(connection, str(path)) < FORMAT_VERSION:
             connection.close()
             upgrade(path)
-            connection = database.open_file(path, read_only=read_only)
-    with database.closed_on_error(connection), database.wrap_sqlite_errors(str(path)):
+            return open_current(path, read_only=read_only)
         database.require_format(connection, str(path))
         if not read_only:
             database.use_log(connection)  # persistent; repeated in case the bank's creation was interrupted
@@ -154,12 +153,9 @@ def _upgrade_state(connection: sqlite3.Connection, version: int) -> None:
         expected = database.state_checksum(counts, texts)
     if state_crc != expected:
         raise ValueError("the checksum of the counts does not match")
-    *model, dim, keeps_origins, keeps_text, created = values
-    shape = CodeShape(model[3], model[4], model[5], bool(model[6]))
-    header = BankHeader(
-        ModelSignature(*model[:3]), shape, dim, bool(keeps_origins), bool(keeps_text), context_tokens=0, created=created
-    )
-    read_counts(counts, shape)
+    *settings, created = values
+    header = database.parse_header([*settings, 0, created])
+    read_counts(counts, header.shape)
     sizes = "SELECT count(*), sum(documents), sum(origins), sum(chunks) FROM blocks"
     totals = tuple(value or 0 for value in connection.execute(sizes).fetchone())
     connection.execute("DROP TABLE bank")
@@ -208,7 +204,7 @@ def _put_texts_into_rows(connection: sqlite3.Connection) -> None:
 
 def _texts_of_format_3(connection: sqlite3.Connection) -> Iterator[tuple[int, EncodedText]]:
     for number, crc, data in connection.execute("SELECT id, crc, data FROM old_texts ORDER BY id"):
-        if crc != checksum(number.to_bytes(8, "little", signed=True), data):
+        if crc != row_checksum("", number, data):
             raise ValueError(f"the checksum of text {number} does not match")
         # The start as LEB128, the codec, CRC-32 of both with the payload and the text, and the payload.
         size = next(at for at, byte in enumerate(data) if byte < 0x80) + 1

@@ -23,9 +23,8 @@ from mbc_engine.mini.model import RetrieverReader
 from mbc_engine.mini.retrieval import Scope, by_document
 from mbc_engine.model import Model
 from mbc_engine.paper.codebook import Codebook
-from mbc_engine.paper.memories import CodeMemory, ReadableMemory, VectorMemory
 from mbc_engine.paper.model import MBC
-from mbc_engine.paper.scoring import SOURCES, Memorised, answer_from
+from mbc_engine.paper.scoring import SOURCES, Memorised, answer_from, memorised
 from mbc_engine.ranking import Hit
 
 _FLOAT_BYTES: Final = 4
@@ -60,8 +59,9 @@ class MemoryMethod(Method):
     def adapt(self, documents: Sequence[str]) -> None:
         chunked = [self._model.chunker(text) for text in documents]
         chunks = [chunk for texts in chunked for chunk in texts]
-        made = self._model.amortise(chunks).cpu().numpy() if self._codebook is None else self._model.memorise(chunks)
-        self._documents += np.split(made, np.cumsum([len(texts) for texts in chunked], dtype=np.int64))[:-1]
+        self._documents += np.split(
+            self._encoded(chunks), np.cumsum([len(texts) for texts in chunked], dtype=np.int64)
+        )[:-1]
         self._digests += map(_digest, documents)
         self._memorised = None
 
@@ -71,22 +71,16 @@ class MemoryMethod(Method):
 
     def memorised(self) -> Memorised:
         if self._memorised is None:
-            chunks, lengths = self._chunks(), np.array([len(codes) for codes in self._documents], np.int64)
-            counts = lengths[lengths > 0]
-            memory: ReadableMemory
-            if self._codebook is None:
-                memory = VectorMemory(torch.from_numpy(chunks).to(self._model.base.model.device), counts)
-            else:
-                memory = CodeMemory(self._corrupt(chunks), self._codebook, counts)
-            self._memorised = memory, np.repeat(np.arange(len(lengths)), lengths)
+            rows, device = np.concatenate([self._encoded([]), *self._documents]), self._model.base.model.device
+            chunks = torch.from_numpy(rows).to(device) if self._codebook is None else self._corrupt(rows)
+            self._memorised = memorised(chunks, list(map(len, self._documents)), self._codebook)
         return self._memorised
 
     def footprint(self) -> Footprint:
         """For vectors, their size in float32; for codes, the bank file that `mbc ingest --no-sources` would make."""
         if self._codebook is None:
-            chunks = self._chunks()
-            row = chunks.shape[1] * chunks.shape[2] * _FLOAT_BYTES
-            return Footprint(len(chunks) * row, row)
+            row = self._model.settings.tokens * self._model.base.shape.dim * _FLOAT_BYTES
+            return Footprint(sum(map(len, self._documents)) * row, row)
         shape, books = self._codebook.shape, self._codebook.books
         stored = zip(self._digests, self._documents, strict=True)
         with _bank_in_memory(self._model, keeps_text=False) as bank:
@@ -94,11 +88,8 @@ class MemoryMethod(Method):
             file = _size_as_file(bank)
         return Footprint(file, shape.tokens * shape.levels * _INDEX_BYTES, books.numel() * _FLOAT_BYTES)
 
-    def _chunks(self) -> np.ndarray:
-        none: np.ndarray = np.zeros((0, self._model.settings.tokens, self._model.base.shape.dim), np.float32)
-        if self._codebook is not None:
-            none = np.zeros((0, self._codebook.tokens, self._codebook.levels), np.uint16)
-        return np.concatenate([none, *self._documents])
+    def _encoded(self, chunks: Sequence[str]) -> np.ndarray:
+        return self._model.amortise(chunks).cpu().numpy() if self._codebook is None else self._model.memorise(chunks)
 
 
 class EmptyBank(MemoryMethod):

@@ -75,7 +75,7 @@ class Cell:
     folder: CellFolder = field(default_factory=lambda: CellFolder(Path()))
     cache: Path = Path()
     device: str = "cpu"
-    _loaded: dict[str, "MBC"] = field(default_factory=dict)  # one model at a time, since they are large
+    _loaded: dict[str, Any] = field(default_factory=dict)  # one model at a time, since they are large
 
     @property
     def name(self) -> str:
@@ -238,13 +238,14 @@ class Cell:
         return list(dict.fromkeys(example.text for example in others))
 
     def memory_model(self, trained: str) -> "MBC":
-        from mbc_engine.paper.checkpoint import load_model
+        from mbc_engine.model import load_model
 
         if trained not in self._loaded:
             self._loaded.clear()
             given = self.base.model if trained == "mbc" else None
             self._loaded[trained] = load_model(given or self.folder.prepared / trained / MODEL, device=self.device)
-        return self._loaded[trained]
+        model: MBC = self._loaded[trained]
+        return model
 
     def base_lm(self, trained: str = "", weights: Literal["float32", "bf16"] = "float32") -> "BaseLM":
         """The base LM trained as `questions` or `reader`; the pretrained one without a name or training data."""

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from mbc_engine.bank import MemoryBank, ModelSignature
+from mbc_engine.bank import BankHeader, MemoryBank, ModelSignature
 from mbc_engine.errors import ConfigError, MBCError, ModelError, ModelMismatch
 from mbc_engine.ingestion.reading import ChunkedDocument, Item, KnownDocuments, digests_by_source, read_chunks
 from mbc_engine.machine import require_extra, usable_cores
@@ -212,13 +212,13 @@ def encode_files(
     # Smaller tasks if there are few files, so that every actor has something to do.
     task_files = max(1, min(_TASK_FILES, len(paths) // (4 * number)))
     parts: Mapping[str, Mapping[str, str]] = {}
-    contents = None
+    contents = frozenset[bytes]()
     if bank.header.keeps_origins:
         parts = digests_by_source(bank, {printable_path(path.resolve()) for path in paths})
     else:
         contents = frozenset(digest for block in bank.document_blocks() for digest in block.digests)
     # Kept alive to the end: an actor that replaces a dead one needs it.
-    shared = ray.put((model.chunker.leaving(bank.header.context_tokens), contents, bank.header.digest_bytes))
+    shared = ray.put((bank.header, contents, model.chunker.leaving(bank.header.context_tokens)))
     kind = ray.remote(EncodingActor).options(num_cpus=actors.cpus, num_gpus=actors.gpus)
     arguments = _findable(model), signature(model), actors, text_column, shared
     team = _Team(lambda: kind.remote(*arguments), number)
@@ -332,7 +332,7 @@ class EncodingActor:
     expected: ModelSignature  # of the model whose codes the bank holds
     actors: Actors
     text_column: str | None
-    shared: tuple[Chunker, frozenset[bytes] | None, int]  # and `KnownDocuments.contents` and `digest_bytes`
+    shared: tuple[BankHeader, frozenset[bytes], Chunker]  # the second as `KnownDocuments.contents`
     model: "Model | None" = None
 
     def encode(self, files: Sequence[Path], known: Mapping[str, Mapping[str, str]], skip: int) -> Iterator[Batch]:
@@ -350,9 +350,9 @@ class EncodingActor:
 
     def _read(self, files: Sequence[Path], known: Mapping[str, Mapping[str, str]]) -> Iterator[list[Item]]:
         batch, chunks = list[Item](), 0
-        chunker, contents, digest_bytes = self.shared
+        header, contents, chunker = self.shared
         for path in files:
-            documents = KnownDocuments(known.get(printable_path(path.resolve()), {}), contents, digest_bytes)
+            documents = KnownDocuments(header, known.get(printable_path(path.resolve()), {}), contents)
             for item in read_chunks(path, documents, chunker, self.text_column):
                 batch.append(item)
                 chunks += len(item.chunks) if isinstance(item, ChunkedDocument) else 0

@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from mbc_engine.bank import MemoryBank
+from mbc_engine.bank import BankHeader, MemoryBank
 from mbc_engine.errors import MBCError
 from mbc_engine.text import Chunk, Document, Skipped, printable_path, read_file
 from mbc_engine.text.chunks import Chunker
@@ -36,17 +36,13 @@ _OVERTIME: Final = getattr(signal, "SIGPROF", 0)  # none on Windows
 class KnownDocuments:
     """What a bank knows of a file's documents, with the methods of `MemoryBank`, for a process without the bank."""
 
+    header: BankHeader
     digests: Mapping[str, str]  # of each part, as far as the bank keeps them
-    contents: frozenset[bytes] | None  # in a bank without origins, `digest_bytes` of each document's digest
-    digest_bytes: int
-
-    @property
-    def keeps_origins(self) -> bool:
-        return self.contents is None
+    contents: frozenset[bytes]  # in a bank without origins, the digests of all documents
 
     def knows(self, document: Document) -> bool:
-        if self.contents is not None:
-            return bytes.fromhex(document.digest)[: self.digest_bytes] in self.contents
+        if not self.header.keeps_origins:
+            return not self.contents.isdisjoint(self.header.shortened([document.digest]))
         known = self.digests.get(document.part)
         return known is not None and document.digest.startswith(known)
 
@@ -95,9 +91,10 @@ def chunked(
     if not chunks:
         return Skipped(document.source, "is empty")
     # In a bank without origins, `knows` has checked for the content; a Ray actor cannot.
-    is_known = isinstance(known, MemoryBank) and known.keeps_origins and known.has_content(document.digest)
+    keeps_origins = known.header.keeps_origins
+    is_known = isinstance(known, MemoryBank) and keeps_origins and known.has_content(document.digest)
     # A bank without origins must not know names, and codes are made from the context.
-    source = document.source if known.keeps_origins else ""
+    source = document.source if keeps_origins else ""
     contexts = chunker.contexts(source, document.title, chunks, encoded_parts)
     return ChunkedDocument(bare, size, chunks, tuple(contexts), is_known)
 

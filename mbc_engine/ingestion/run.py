@@ -336,8 +336,7 @@ class Run:
             return
         batch, self._waiting = self._waiting, []
         owners = [number for number, item in enumerate(batch) for _ in item.chunks]  # of each text
-        pairs = [pair for item in batch for pair in item.inputs]
-        texts, contexts = [text for text, _ in pairs], [context for _, context in pairs]
+        texts, contexts = zip(*(pair for item in batch for pair in item.inputs), strict=True)
         missing = [len(item.chunks) for item in batch]
         starts = [0, *accumulate(missing)]
         codes: dict[int, NDArray[np.integer[Any]]] = {}

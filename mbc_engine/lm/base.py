@@ -97,8 +97,6 @@ class PromptTokenizer:
 
         Their lengths differ by at most one token: in training, a short remainder would count as much as the rest.
         """
-        if not self._tokenizer.is_fast:
-            raise ModelError("The base LM's tokenizer does not report token offsets.", hint="Use another base LM.")
         encoded = self._encoded(text, return_offsets_mapping=True)
         ids, spans = encoded["input_ids"], encoded["offset_mapping"]
         count = -(-len(ids) // min(window, self._context - max(1, len(self._begin))))
@@ -266,10 +264,7 @@ class KVPrefix:
 
     def cache(self, dtype: torch.dtype) -> DynamicCache:
         """A new cache that holds the prefix; a forward pass extends it."""
-        cache = DynamicCache()
-        for layer in range(self.keys.shape[1]):
-            cache.update(self.keys[:, layer].to(dtype), self.values[:, layer].to(dtype), layer)
-        return cache
+        return DynamicCache(zip(self.keys.to(dtype).unbind(1), self.values.to(dtype).unbind(1), strict=True))
 
     def fixed(self, dtype: torch.dtype) -> DynamicCache:
         """A cache that never grows, however often a layer runs: for one pass over whole texts."""

@@ -6,7 +6,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -89,7 +89,7 @@ class LocalChat(ChatLM):
             ) from error
         # Tokenizers split only tokens that are marked as special, which <tool_call>, for one, may not be.
         self._acting = {id for token, id in tokenizer.get_added_vocab().items() if token.strip()}
-        self._prefixes: dict[tuple[int, ...], KVPrefix] = {}
+        self._prefix = lru_cache(_KEPT_PREFIXES)(self._read)
 
     def reply(self, text: str, question: str, *, max_new_tokens: int, on_token: OnToken = None) -> str:
         row = [*self._middle, *self._tokens(question), *self._tail]
@@ -110,12 +110,8 @@ class LocalChat(ChatLM):
         (ids,) = self.base.prompt_tokenizer.tokens([text])
         return [id for id in ids if id not in self._acting]
 
-    def _prefix(self, text: tuple[int, ...]) -> "KVPrefix":
-        if text not in self._prefixes:
-            while len(self._prefixes) >= _KEPT_PREFIXES:
-                del self._prefixes[next(iter(self._prefixes))]
-            self._prefixes[text] = self.base.read(list(text), self._begun) if text else self._begun
-        return self._prefixes[text]
+    def _read(self, text: tuple[int, ...]) -> "KVPrefix":
+        return self.base.read(list(text), self._begun) if text else self._begun
 
     @cached_property
     def _begun(self) -> "KVPrefix":
@@ -197,24 +193,21 @@ class ServedChat(ChatLM):
                 pieces.append(piece)
                 if on_token is not None:
                     on_token(piece)
-        except openai.APIConnectionError as error:
-            raise ModelError(
-                f"No language model replies at {server.url}.", hint="Start its server, or check the address."
-            ) from error
-        except openai.AuthenticationError as error:
-            raise ModelError(
-                f"{server.url} wants a key.", hint=f"Set {KEY_VARIABLE}, or {KEY_FILE_VARIABLE} to a file with it."
-            ) from error
-        except openai.NotFoundError as error:
-            raise ModelError(
-                f"{server.url} has no language model {server.model}.",
-                hint=f"It has {', '.join(names)}."
-                if (names := models_at(server.url))
-                else "Check the name after the #.",
-            ) from error
         except openai.APIError as error:
-            said = " ".join(str(error).split())[:200]
-            raise ModelError(f"{server.url} refused: {said}", hint="Its own log may say more.") from error
+            match error:
+                case openai.APIConnectionError():
+                    message = f"No language model replies at {server.url}."
+                    hint = "Start its server, or check the address."
+                case openai.AuthenticationError():
+                    message = f"{server.url} wants a key."
+                    hint = f"Set {KEY_VARIABLE}, or {KEY_FILE_VARIABLE} to a file with it."
+                case openai.NotFoundError():
+                    message, names = f"{server.url} has no language model {server.model}.", models_at(server.url)
+                    hint = f"It has {', '.join(names)}." if names else "Check the name after the #."
+                case _:
+                    message = f"{server.url} refused: {' '.join(str(error).split())[:200]}"
+                    hint = "Its own log may say more."
+            raise ModelError(message, hint=hint) from error
         return "".join(pieces).strip()
 
     def _pieces(self, message: str, max_new_tokens: int) -> Iterator[str]:

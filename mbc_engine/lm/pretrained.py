@@ -79,9 +79,7 @@ def disable_weight_repacking(model: "PreTrainedModel", compute_dtype: torch.dtyp
     On some processors bitsandbytes repacks 4-bit weights in inference, in a way that works only for some shapes and
     passes no gradient. Raises ModelError if bitsandbytes cannot compute with these layers.
     """
-    for module in model.modules():
-        if not is_packed(module):
-            continue
+    for module in filter(is_packed, model.modules()):
         state = getattr(module.weight, "quant_state", None)
         # On a CPU, 4-bit blocks that span two rows give wrong results.
         if state is not None and module.weight.device.type == "cpu" and state.shape[1] % state.blocksize:

@@ -1,4 +1,4 @@
-"""The paper's model: each part of section 3 in its own file, composed by `mbc.py`."""
+"""The paper's model: each part of section 3 in its own file, composed by `model.py`."""
 
 from mbc_engine.machine import require_extra
 

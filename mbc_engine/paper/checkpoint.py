@@ -10,9 +10,9 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from mbc_engine.config import Config, LoraSettings, read_paper_config
+from mbc_engine.config import Config, LoraSettings
 from mbc_engine.lm.pretrained import gathered_state, read_tensors, require_fit, restore, unpacked_state
-from mbc_engine.names import ADAPTER, CONFIG, WEIGHTS, find_model
+from mbc_engine.names import ADAPTER, CONFIG, WEIGHTS
 from mbc_engine.paper.builder import build, load_pretrained
 from mbc_engine.paper.model import MBC
 
@@ -56,14 +56,6 @@ def load_into(model: MBC, folder: Path) -> None:
     restore(trained_state(model), read_tensors(folder / WEIGHTS), folder / WEIGHTS)
 
 
-def load_model(name: str | Path, *, device: str | torch.device = "cpu") -> MBC:
-    """Open a model of the paper's method as `mbc_engine.load_model`. Raises ConfigError if it is of the other kind."""
-    folder = find_model(str(name))
-    model = load(read_paper_config(folder / CONFIG), folder, device=device)
-    model.name, model.folder = name if isinstance(name, str) else folder.name, folder
-    return model
-
-
 def load(
     config: Config,
     folder: Path,
@@ -71,7 +63,7 @@ def load(
     device: str | torch.device | None = "cpu",
     reader: str | None = None,  # noqa: ARG001  # only the other kind has readers
 ) -> MBC:
-    """Open the model in a folder, as `load_model`; without a device on a GPU, if there is one."""
+    """Open the model in a folder, as `mbc_engine.load_model`; without a device on a GPU, if there is one."""
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
     pretrained = load_pretrained(config.model, device=device)
     with torch.device("meta"):

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import torch
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from mbc_engine.datasets.layout import QAExample
 from mbc_engine.metrics import Scores, compare, shortest
+from mbc_engine.paper.codebook import Codebook
 from mbc_engine.paper.memories import CodeMemory, ReadableMemory, VectorMemory
 from mbc_engine.paper.model import MBC
 from mbc_engine.paper.reads import Reader
@@ -74,14 +75,17 @@ def answer_losses(model: MBC, texts: Sequence[str], asked: Sequence[QAExample]) 
 def memorise_documents(model: MBC, texts: Sequence[str]) -> Memorised:
     """A memory of texts of any length: codes, or vectors where the model does not quantise (yet)."""
     pieces = [model.chunker(text) for text in texts]
-    lengths = np.array(list(map(len, pieces)), np.int64)
-    chunks, chunk_counts = list(chain.from_iterable(pieces)), lengths[lengths > 0]
-    memory: ReadableMemory
+    lengths, chunks = list(map(len, pieces)), list(chain.from_iterable(pieces))
     if model.is_quantising:
-        memory = CodeMemory(model.memorise(chunks), model.require_codebook(), chunk_counts)
-    else:
-        memory = VectorMemory(model.amortise(chunks), chunk_counts)
-    return memory, np.repeat(np.arange(len(texts)), lengths)
+        return memorised(model.memorise(chunks), lengths, model.require_codebook())
+    return memorised(model.amortise(chunks), lengths)
+
+
+def memorised(chunks: Any, lengths: Sequence[int], codebook: Codebook | None = None) -> Memorised:
+    """A memory of chunks, given as codes of a codebook or else as vectors, of which each text has so many."""
+    numbers = np.array(lengths, np.int64)
+    counts, document_of = numbers[numbers > 0], np.repeat(np.arange(len(numbers)), numbers)
+    return VectorMemory(chunks, counts) if codebook is None else CodeMemory(chunks, codebook, counts), document_of
 
 
 def score(outcomes: Sequence[tuple[QAExample, str, int | None]]) -> Scores:

@@ -2,6 +2,4 @@
 
 from typing import Final
 
-# In a run's folder.
-CONFIG: Final = "config.toml"
-MODEL: Final = "model"
+MODEL: Final = "model"  # in a run's folder

@@ -89,6 +89,9 @@ class TextStates:
         self._start = np.empty(len(texts), dtype=np.int64)
         self._start[self._order] = starts[:-1]
 
+    def __len__(self) -> int:
+        return len(self._texts)
+
     def fill(self) -> Iterator[Progressed]:
         """Compute the missing states of a cache, resuming an interrupted run."""
         if not self._is_cached:

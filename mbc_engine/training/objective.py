@@ -97,21 +97,15 @@ class Objective(nn.Module):
             texts = [self.data.documents[written[index]] for index in written_share.unpadded]
             targets = model.base.prompt_tokenizer.text_targets(texts, window=weights.reconstruction_tokens)
             reconstruction_loss = self._shared(model.base.loss(writing, targets), targets, written_share)
-        total = (
-            question_loss
-            + weights.vq * vq_loss
-            + weights.routing * routing_loss
-            + weights.reconstruction * reconstruction_loss
-            + weights.distillation * distillation_loss
-        )
-        figures |= {
-            "loss": total.item(),
-            "question_loss": question_loss.item(),
-            "vq_loss": vq_loss.item(),
-            "route_loss": routing_loss.item(),
-            "reconstruction_loss": reconstruction_loss.item(),
-            "distillation_loss": distillation_loss.item(),
+        parts = {
+            "question_loss": (1.0, question_loss),
+            "vq_loss": (weights.vq, vq_loss),
+            "route_loss": (weights.routing, routing_loss),
+            "reconstruction_loss": (weights.reconstruction, reconstruction_loss),
+            "distillation_loss": (weights.distillation, distillation_loss),
         }
+        total = sum((weight * loss for weight, loss in parts.values()), vectors.new_zeros(()))
+        figures |= {"loss": total.item(), **{name: loss.item() for name, (_, loss) in parts.items()}}
         return Losses(len(batch.examples), total, figures, quantized)
 
     def _document_vectors(self, documents: list[int], generator: torch.Generator) -> Tensor:

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from itertools import chain
@@ -19,17 +19,18 @@ from mbc_engine.datasets.layout import QAExample, digest, evenly_spaced
 from mbc_engine.errors import ConfigError, DataError
 from mbc_engine.lm.pretrained import checkpoint_layers, is_fast_in_bf16
 from mbc_engine.machine import Throttle
+from mbc_engine.names import CONFIG
 from mbc_engine.paper.builder import build, load_pretrained, trainable_parameters
 from mbc_engine.paper.checkpoint import load_into
 from mbc_engine.paper.model import compile_parts
 from mbc_engine.paper.scoring import within_window
-from mbc_engine.runs import CONFIG, MODEL
+from mbc_engine.runs import MODEL
 from mbc_engine.runs.event_log import EventLog
 from mbc_engine.runs.training_runs import COMMAND, EVENTS, SNAPSHOT, TRACKED, is_stop_requested, write_usage
 from mbc_engine.training import run_files
 from mbc_engine.training.data import Batch, TextStates, TrainingSet
 from mbc_engine.training.objective import Objective, adam, learning_rate, mean_losses, optimiser_step
-from mbc_engine.training.processes import Processes, Result, processes_on
+from mbc_engine.training.processes import Processes, processes_on
 from mbc_engine.training.warm_start import (
     fit_centring,
     fit_codebook,
@@ -255,7 +256,7 @@ class _Training:
 
     def _start_from_pca(self) -> None:
         torch.manual_seed(self.settings.seed)
-        start_from_pca(self.model, self.documents, len(self.data.documents))
+        start_from_pca(self.model, self.documents)
         for side in (self.model.documents, self.model.questions):
             self.processes.broadcast_from_main(side.amortizer.parameters())
         self._centre()
@@ -336,26 +337,21 @@ class _Training:
         torch.manual_seed(seed + (rank << 40))
         return torch.Generator().manual_seed(seed)
 
+    @torch.no_grad()
     def _centre(self) -> None:
         self._seed()
-        for side, states, count in (
-            (self.model.documents, self.documents, len(self.data.documents)),
-            (self.model.questions, self.questions, len(self.data.questions)),
-        ):
-            self._without_gradient(fit_centring, side.amortizer, states, count)
+        for side, states in ((self.model.documents, self.documents), (self.model.questions, self.questions)):
+            self.processes.run_wrapped(fit_centring, side.amortizer, states)
             if side.amortizer.centring is not None:
                 self.processes.broadcast_from_main(side.amortizer.centring.buffers())
 
+    @torch.no_grad()
     def _fit_codes(self) -> int:
         """Fit the codebook to the documents' vectors; returns how many documents were used."""
-        fitted_to = self._without_gradient(fit_codebook, self.model, self.documents, len(self.data.documents))
+        fitted_to = self.processes.run_wrapped(fit_codebook, self.model, self.documents)
         book = self.model.require_codebook()
         self.processes.broadcast_from_main([*book.parameters(), *book.buffers()])
         return fitted_to
-
-    @torch.no_grad()
-    def _without_gradient(self, work: Callable[..., Result], *arguments: Any) -> Result:
-        return self.processes.run_wrapped(work, *arguments)
 
     def _checkpoint(self, log: EventLog | None) -> events.CheckpointSaved:
         state, snapshot = self.state, self.run / SNAPSHOT

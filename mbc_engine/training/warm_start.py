@@ -28,7 +28,7 @@ OTHER_COLUMNS = 0.1
 
 
 @torch.no_grad()
-def start_from_pca(model: MBC, documents: TextStates, count: int) -> None:
+def start_from_pca(model: MBC, documents: TextStates) -> None:
     """Set both readouts to the principal components of the documents' sentence vectors, spread over the positions.
 
     Position t gets components t, t + T, t + 2T, …, so that every position has strong and weak ones, and routing scores
@@ -39,7 +39,7 @@ def start_from_pca(model: MBC, documents: TextStates, count: int) -> None:
     encoders = [side for side in sides if isinstance(side, EncoderAmortizer)]
     if len({side.head_weight.shape[1] for side in encoders}) != 1 or len(encoders) < len(sides):
         raise ConfigError("training.pca_start needs encoder-only amortizers of one width.")
-    pooled = torch.cat([mean_pooled(*documents.states(chosen)) for chosen in _sample(count, SAMPLE)])
+    pooled = torch.cat([mean_pooled(*documents.states(chosen)) for chosen in _sample(documents, SAMPLE)])
     components = torch.pca_lowrank(pooled, q=min(COMPONENTS, *pooled.shape), center=True)[2]  # [E, components]
     for side in encoders:
         side.head_weight.mul_(OTHER_COLUMNS)
@@ -63,15 +63,15 @@ def fit_value_scale(model: MBC, texts: Sequence[str]) -> None:
 
 
 @torch.no_grad()
-def fit_centring(amortizer: Amortizer, texts: TextStates, count: int) -> None:
-    """Refit centring to `count` texts, or a sample of them.
+def fit_centring(amortizer: Amortizer, texts: TextStates) -> None:
+    """Refit centring to texts, or a sample of them.
 
     The running statistics of training lag behind a quickly changing amortizer, which costs most of its answers.
     """
     if amortizer.centring is not None:
         was_training = amortizer.training
         amortizer.eval()
-        amortizer.centring.fit(_readouts(amortizer, texts, count, CENTRING_SAMPLE))
+        amortizer.centring.fit(_readouts(amortizer, texts, CENTRING_SAMPLE))
         amortizer.train(was_training)
 
 
@@ -87,23 +87,23 @@ def require_enough(codebook: Codebook, documents: int) -> None:
 
 
 @torch.no_grad()
-def fit_codebook(model: MBC, documents: TextStates, count: int) -> int:
+def fit_codebook(model: MBC, documents: TextStates) -> int:
     """Fit the codebook to the documents' vectors and quantise from here on. Returns how many documents were used."""
     was_training = model.training
     model.eval()
-    vectors = model.documents.amortizer.centre(_readouts(model.documents.amortizer, documents, count))
+    vectors = model.documents.amortizer.centre(_readouts(model.documents.amortizer, documents, SAMPLE))
     model.require_codebook().fit(vectors)
     model.is_quantising = True
     model.train(was_training)
     return len(vectors)
 
 
-def _readouts(amortizer: Amortizer, texts: TextStates, count: int, limit: int = SAMPLE) -> Tensor:
-    return torch.cat([amortizer.readout(*texts.states(chosen)).float() for chosen in _sample(count, limit)])
+def _readouts(amortizer: Amortizer, texts: TextStates, limit: int) -> Tensor:
+    return torch.cat([amortizer.readout(*texts.states(chosen)).float() for chosen in _sample(texts, limit)])
 
 
-def _sample(count: int, limit: int) -> Iterator[list[int]]:
-    chosen = torch.randperm(count)[:limit].tolist()
+def _sample(texts: TextStates, limit: int) -> Iterator[list[int]]:
+    chosen = torch.randperm(len(texts))[:limit].tolist()
     for start in range(0, len(chosen), _BATCH):
         yield chosen[start : start + _BATCH]
 

@@ -40,7 +40,7 @@ from mbc_engine.evaluation.suite import Tuning
 from mbc_engine.events import TrainStarted, TrainStep, TuningStep, Validated
 from mbc_engine.lm.base import BaseLM, load_base
 from mbc_engine.metrics import compare
-from mbc_engine.paper.checkpoint import load_model
+from mbc_engine.model import load_model
 from mbc_engine.paper.kv_lora import adapter_state, save_adapter
 from mbc_engine.paper.model import MBC
 from mbc_engine.paper.scoring import memorise_documents

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from mbc_engine.bank import CodeShape, MemoryBank, ModelSignature, StoredDocument, count, database, text_codec
+from mbc_engine.bank import CodeShape, MemoryBank, ModelSignature, StoredDocument, count, database
 from mbc_engine.bank.block import row_checksum
 from mbc_engine.bank.exchange import export
 from mbc_engine.bank.verification import verify
@@ -82,7 +82,7 @@ class Made:
             for table in ("codes", "words"):
                 connection.execute(f"UPDATE {table} SET crc = checksum('{table}', id, data)")
             for number, *data in connection.execute("SELECT id, columns, data FROM texts").fetchall():
-                crc = text_codec.row_checksum(number, *data)
+                crc = row_checksum("", number, *data)
                 connection.execute("UPDATE texts SET crc = ? WHERE id = ?", (crc, number))
             header = connection.execute("SELECT * FROM bank").fetchone()
             sums = database.header_checksum(header[:12]), database.state_checksum(header[13], header[14:-1])

@@ -6,9 +6,10 @@ import zlib
 import numpy as np
 import pytest
 
-from mbc_engine.bank import MemoryBank, Outline, StoredDocument
+from mbc_engine.bank import MemoryBank, StoredDocument
 from mbc_engine.bank.block import read_outlines
 from mbc_engine.bank.exchange import import_lines, merge, remove_with_proof
+from mbc_engine.bank.records import Outline
 from mbc_engine.bank.words import number_of
 from mbc_engine.errors import BankError, DataError
 from mbc_engine.text import Chunk, Document

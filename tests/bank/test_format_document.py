@@ -11,8 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mbc_engine.bank import BankHeader, CodeShape, MemoryBank, StoredDocument, decode_chunk, text_codec
+from mbc_engine.bank import BankHeader, CodeShape, MemoryBank, StoredDocument, text_codec
 from mbc_engine.bank.exchange import export
+from mbc_engine.bank.text_codec import decode_chunk
 from mbc_engine.bank.words import WORDS, words_of, write_words
 from mbc_engine.text import Chunk, Document
 

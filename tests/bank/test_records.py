@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mbc_engine.bank import BankHeader, Codes, CodeShape, block_table, count, fingerprint, pack, perplexity, unpack
-from mbc_engine.bank.records import table_sums
+from mbc_engine.bank import BankHeader, Codes, CodeShape, block_table, count, fingerprint, pack, perplexity
+from mbc_engine.bank.records import table_sums, unpack
 
 
 @st.composite

@@ -101,12 +101,12 @@ def test_wrong_bank_holds_as_many_others(model, examples):
     method.adapt(["Ada moved."] * 2)
     method.adapt(["Hugo moved."] * 2)
     WrongBank(other, texts[4:], seed=2).adapt(["Ada moved."] * 4)
-    assert np.array_equal(other._chunks(), inner._chunks()) and len(inner._documents) == 4
+    assert all(map(np.array_equal, other._documents, inner._documents)) and len(inner._documents) == 4
     assert method.footprint() == inner.footprint()
     assert {reply.sources for reply in method.answer(["Where did Ada move?", "Who moved?"])} == {()}
-    before = inner._chunks()
+    before = inner._documents
     method.reset()
     method.adapt(["Ada moved."] * 4)
-    assert np.array_equal(before, inner._chunks())
+    assert all(map(np.array_equal, before, inner._documents)) and len(inner._documents) == 4
     WrongBank(inner, ()).adapt(["Ada moved."])
-    assert not len(inner._chunks())
+    assert not inner._documents

@@ -18,7 +18,7 @@ from mbc_engine.evaluation.bank_methods import (
     shuffled_over_codebook,
     shuffled_over_documents,
 )
-from mbc_engine.paper.checkpoint import load_model
+from mbc_engine.model import load_model
 from mbc_engine.training.trainer import train
 
 BANKS = 8

@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 from mbc_engine import MemoryBank, ingest, load_model, open_bank
-from mbc_engine.bank import count, decode_chunk
+from mbc_engine.bank import count
 from mbc_engine.bank.exchange import export
+from mbc_engine.bank.text_codec import decode_chunk
 from mbc_engine.bank.verification import verify
 from mbc_engine.mini.model import save
 

@@ -6,8 +6,8 @@ import threading
 import pytest
 
 from mbc_engine import MemoryBank, ingest, open_bank
-from mbc_engine.bank import decode_chunk
 from mbc_engine.bank.exchange import export
+from mbc_engine.bank.text_codec import decode_chunk
 from mbc_engine.errors import BankError
 from mbc_engine.events import DocumentsIngested
 from mbc_engine.ingestion.reencode import reencode

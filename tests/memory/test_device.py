@@ -136,8 +136,8 @@ def test_a_training_step_is_the_same_on_a_gpu(tiny, examples, tmp_path):
         optimizer = torch.optim.Adam([value for value in model.parameters() if value.requires_grad], lr=0.01)
         torch.manual_seed(0)
         generator = torch.Generator().manual_seed(1)
-        fit_centring(model.documents.amortizer, states[0], 20)
-        yield fit_codebook(model, states[0], 20)
+        fit_centring(model.documents.amortizer, states[0])
+        yield fit_codebook(model, states[0])
         for _ in range(2):
             result = objective(data.batch(list(range(6))), generator)
             model.codebook.update_usage(result.quantized.codes)

@@ -8,6 +8,10 @@ from mbc_engine.errors import BankError
 from mbc_engine.shards import ShardReader, _list, _read
 
 
+def read_packed(part):
+    return part.read_codes(lambda packed, chunks: packed)
+
+
 def test_a_bank_is_read_from_one_snapshot(tiny, tmp_path, folder):
     model = tiny.retriever_reader("Haifa")
     path = tmp_path / "a.mbc"
@@ -22,9 +26,9 @@ def test_a_bank_is_read_from_one_snapshot(tiny, tmp_path, folder):
         assert reader.run(methodcaller("totals")) == (bank.totals(), None)
         found, _ = reader.run(partial(_read, "chunks_at"), [0], "localhost:/a.mbc")
         assert [chunk.bank for chunk in found] == ["localhost:/a.mbc"]
-        (listed, _), blocks = reader.run(partial(_list, "blocks", ())), list(bank.blocks())
-        assert [(codes.tolist(), list(lengths)) for codes, lengths in listed] == [
-            (codes.tolist(), list(lengths)) for codes, lengths in blocks
+        (listed, _), blocks = reader.run(partial(_list, read_packed)), list(bank._each(read_packed))
+        assert [(packed, list(lengths)) for packed, lengths in listed] == [
+            (packed, list(lengths)) for packed, lengths in blocks
         ]
 
 

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from mbc_engine.errors import ModelError
-from mbc_engine.model import open_bank, signature
+from mbc_engine.model import load_model, open_bank, signature
 from mbc_engine.names import find_model
-from mbc_engine.paper.checkpoint import load_model, save_model, trained_state
+from mbc_engine.paper.checkpoint import save_model, trained_state
 from mbc_engine.paper.memories import CodeMemory
 from tests.paper.conftest import weight_overrides
 

@@ -7,7 +7,7 @@ import torch
 
 from mbc_engine.events import TrainFinished
 from mbc_engine.lm.pretrained import PACKED, is_packed
-from mbc_engine.paper.checkpoint import load_model
+from mbc_engine.model import load_model
 from mbc_engine.training.trainer import train
 from tests.paper.conftest import weight_overrides
 

@@ -10,8 +10,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mbc_engine.errors import ModelError
+from mbc_engine.model import load_model
 from mbc_engine.names import packaged_model
-from mbc_engine.paper.checkpoint import load_model, save_model
+from mbc_engine.paper.checkpoint import save_model
 from mbc_engine.sharing import check, is_hub_id
 
 WAY_OUT = "Ask."

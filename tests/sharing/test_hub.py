@@ -15,8 +15,8 @@ from huggingface_hub.errors import (
 
 from mbc_engine import sharing
 from mbc_engine.errors import ConfigError, ModelError
+from mbc_engine.model import load_model
 from mbc_engine.names import find_model
-from mbc_engine.paper.checkpoint import load_model
 from mbc_engine.paper.memories import CodeMemory
 from mbc_engine.sharing import MARK, check, pull, push
 from tests.sharing.fake_hub import SHA, http_error, http_library

@@ -19,7 +19,8 @@ from mbc_engine.events import (
     TrainStep,
     Validated,
 )
-from mbc_engine.paper.checkpoint import load_model, trained_state
+from mbc_engine.model import load_model
+from mbc_engine.paper.checkpoint import trained_state
 from mbc_engine.runs.event_log import read_events
 from mbc_engine.training import run_files as keeping
 from mbc_engine.training import trainer

@@ -19,7 +19,7 @@ def data(examples):
 def started(tiny, data, *overrides):
     model = tiny.model("gpt2", "bert", *FROZEN, *overrides)
     torch.manual_seed(0)
-    start_from_pca(model, TextStates(model.documents, data.documents), len(data.documents))
+    start_from_pca(model, TextStates(model.documents, data.documents))
     return model
 
 
@@ -46,7 +46,7 @@ def test_readouts_are_principal_components(tiny, data):
 def test_pca_needs_encoder_only_amortizers(tiny, data):
     model = tiny.model("gpt2", "t5", *FROZEN)
     with pytest.raises(ConfigError, match="pca_start"):
-        start_from_pca(model, TextStates(model.documents, data.documents), 50)
+        start_from_pca(model, TextStates(model.documents, data.documents))
 
 
 @pytest.mark.parametrize("overrides", [[], ["model.centring=true", "model.codebook.per_position=true"]])
@@ -54,7 +54,7 @@ def test_fit_codebook(tiny, data, overrides):
     model = tiny.model("gpt2", "bert", *FROZEN, "model.codebook.codes=16", *overrides).train()
     model.is_quantising = False
     torch.manual_seed(0)
-    used = fit_codebook(model, TextStates(model.documents, data.documents), 50)
+    used = fit_codebook(model, TextStates(model.documents, data.documents))
     assert used == 50
     assert model.is_quantising
     assert model.training
@@ -83,7 +83,7 @@ def test_fit_centring(tiny, data):
     model = tiny.model("gpt2", "bert", *FROZEN, "model.centring=true")
     amortizer, states = model.documents.amortizer, TextStates(model.documents, data.documents)
     amortizer.centring.mean.fill_(100.0)
-    fit_centring(amortizer, states, len(data.documents))
+    fit_centring(amortizer, states)
     model.eval()
     with torch.no_grad():
         vectors = amortizer.centre(amortizer.readout(*states.states(range(len(data.documents)))))
