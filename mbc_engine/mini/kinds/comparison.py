@@ -54,7 +54,7 @@ def compare_two(question: str, passages: Sequence[Passage]) -> Reply | None:
         if not fitting:
             return None
         found.append(min(fitting, key=lambda sentence: _unlike(sentence[0].text, sentence[1], shared, cue)))
-    items = tuple(Item(one.text, one.passage, one.text) for one, _ in dict.fromkeys(found))
+    items = tuple(Item.quoted(one.text, one.passage) for one, _ in dict.fromkeys(found))
     name = comparative[0] if comparative else ""
     numbers = [_quantity(one.text, stems, shared, name) for (one, _), stems in zip(found, things, strict=True)]
     lacking = [_unlike(one.text, context, shared - _COMPARING, cue) for one, context in found]
@@ -66,7 +66,7 @@ def compare_two(question: str, passages: Sequence[Passage]) -> Reply | None:
         if one[1:] == other[1:] and one.value != other.value:
             has_left = (one.value > other.value) == (is_larger != is_reversed)
             return Reply(left if has_left else right, items, is_certain=True)
-    return Reply(" ".join(item.text for item in items), items, is_said)
+    return Reply.of_sentences(items, is_certain=is_said)
 
 
 def compare_all(question: str, passages: Sequence[Passage]) -> Reply | None:
@@ -75,9 +75,9 @@ def compare_all(question: str, passages: Sequence[Passage]) -> Reply | None:
     said = [one for one in sentences_of(passages) if len(names) > 1 and not missing(names, one.text)]
     if said:
         best = min(said, key=lambda one: len(missing(wanted, one.text)))
-        return Reply(best.text, (Item(best.text, best.passage, best.text),))
-    items = tuple(Item(sentence, at, sentence) for at, sentence in islice(with_all(wanted, passages), 2))
-    return Reply(" ".join(item.text for item in items), items, is_certain=True) if len(items) > 1 else None
+        return Reply.of_sentences([Item.quoted(best.text, best.passage)], is_certain=False)
+    items = [*islice(with_all(wanted, passages), 2)]
+    return Reply.of_sentences(items) if len(items) > 1 else None
 
 
 def _unlike(sentence: str, context: str, shared: set[str], cue: str) -> tuple[int, bool, bool]:

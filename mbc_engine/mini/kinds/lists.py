@@ -283,8 +283,7 @@ def _rows_with_value(stems: set[str], rows: Sequence[tuple[int, Row]]) -> Reply 
     for at, row in rows:
         if any(len(said) > 1 and said <= stems for said in (content_stems(value) for _, value in row)):
             items.setdefault(name_of(row), Item.of_row(name_of(row), at, row))
-    is_best = any(item.passage == 0 for item in items.values())
-    return Reply(joined([*items]), tuple(items.values()), is_certain=True) if is_best else None
+    return Reply.of_list(items.values()) if any(item.passage == 0 for item in items.values()) else None
 
 
 _SELECTING: Final = re.compile(
@@ -311,7 +310,7 @@ def cells_alike(question: str, passages: Sequence[Passage], best: int) -> Reply 
         if is_same and column in cells and whole and set().union(*whole) >= stems & values:
             items.setdefault(cells[column], Item.of_row(cells[column], at, row))
     is_found = any(found in text for text in items)
-    return Reply(joined([*items]), tuple(items.values())) if is_found and len(items) > 1 else None
+    return Reply.of_list(items.values(), is_certain=False) if is_found and len(items) > 1 else None
 
 
 def name_of(row: Row) -> str:

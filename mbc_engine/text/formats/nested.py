@@ -337,34 +337,12 @@ def _are_objects(value: object) -> bool:
 
 
 # The keys that exports of chats have.
-_WHO: Final = (
-    "role",
-    "from",
-    "sender",
-    "sender_name",
-    "user",
-    "author",
-    "username",
-    "creator",
-    "name",
-    "speaker",
-    "nick",
-)
+_SENDER: Final = ("role", "from", "sender", "sender_name", "user")
+_WHO: Final = (*_SENDER, "author", "username", "creator", "name", "speaker", "nick")
 _WHAT: Final = ("content", "text", "message", "value", "body", "parts")
 _WHEN: Final = (
-    *(
-        "timestamp",
-        "date",
-        "time",
-        "ts",
-        "datetime",
-        "created_at",
-        "create_time",
-        "timestamp_ms",
-        "sent_at",
-        "created_date",
-    ),
-    "originalarrivaltime",
+    *("timestamp", "date", "time", "ts", "datetime", "created_at", "create_time", "timestamp_ms", "sent_at"),
+    *("created_date", "originalarrivaltime"),
 )
 _CHAT: Final = re.compile(
     r"messages?|conversations?|chats?|chat_messages|dialogs?|dialogues?|turns|history|thread", re.IGNORECASE
@@ -388,7 +366,7 @@ def _messages(value: list[Any], name: str = "") -> list[Mapping[str, Any]]:
         return []
     # Elsewhere, an author and a text are as likely a review or a mail.
     is_named = bool(_CHAT.fullmatch(name.rpartition(".")[2]))
-    who = _WHO if is_named else _WHO[:5]
+    who = _WHO if is_named else _SENDER
     said = [message for message in value if _of(message, _WHAT, _words)]
     if 2 * len(said) < len(value):
         sent = sum(bool(_of(message, who, _person) and _of(message, _WHEN, _moment)) for message in value)
