@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from mbc_engine.bank.words import stems_of
 from mbc_engine.mini.kinds.definitions import with_option
-from mbc_engine.mini.kinds.forms import ANY_NUMBER, ANY_ORDINAL, LOOKED_AT, NUMBERS, Kind
+from mbc_engine.mini.kinds.forms import ANY_ORDINAL, LOOKED_AT, NUMBERS, STEP, Kind
 from mbc_engine.mini.kinds.passages import (
     GENERIC,
     NAMED,
@@ -319,10 +319,7 @@ def name_of(row: Row) -> str:
     return row[1][1] if _RANK.fullmatch(named) and row[1][1][:1].isalpha() else named
 
 
-_WORDS_OF_NUMBERS: Final = {
-    **{word: at for at, word in enumerate(ORDINALS, 1)},
-    **{word: at for at, word in enumerate(NUMBERS, 1)},
-}
+_WORDS_OF_NUMBERS: Final = {word: at for words in (ORDINALS, NUMBERS) for at, word in enumerate(words, 1)}
 
 
 def one_step(question: str, passages: Sequence[Passage], best: int | None) -> Reply | None:
@@ -330,7 +327,7 @@ def one_step(question: str, passages: Sequence[Passage], best: int | None) -> Re
     listed = whole_list("steps", question, passages, best)
     if listed is None or not listed.items:
         return None
-    named = re.search(rf"\b({ANY_ORDINAL}) step\b|\bstep (?:number |no\. ?)?({ANY_NUMBER})\b", question.lower())
+    named = STEP.search(question.lower())
     word = (named[1] or named[2]) if named else ""
     digits = re.match(r"\d+", word)
     number = int(digits[0]) if digits else _WORDS_OF_NUMBERS.get(word, len(listed.items))

@@ -79,8 +79,7 @@ class _Word:
             for root in _roots(archive, main, f"{kind}s")
             for note in root
         }
-        headers = self._page_texts(archive, main, "header")
-        footers = self._page_texts(archive, main, "footer")
+        headers, footers = (self._page_texts(archive, main, kind) for kind in ("header", "footer"))
         for text in headers:
             self.builder.add(text)
         body = archive.xml(main).find(f"{_W}body")
@@ -243,10 +242,9 @@ class _Word:
 
 def _is_on_paper(run: Element) -> bool:
     """Whether nothing behind a run may have a colour: it is in no table or box, and has no shading."""
-    coloured = ("rPr/{W}shd", "rPr/{W}highlight", "pPr/{W}shd", "background")
+    coloured = (f"{_W}rPr/{_W}shd", f"{_W}rPr/{_W}highlight", f"{_W}pPr/{_W}shd", f"{_W}background")
     return not any(
-        element.tag in (f"{_W}tbl", f"{_W}txbxContent")
-        or any(element.find(f"{_W}{path}".replace("{W}", _W)) is not None for path in coloured)
+        element.tag in (f"{_W}tbl", f"{_W}txbxContent") or any(element.find(path) is not None for path in coloured)
         for element in (run, *run.iterancestors())
     )
 
