@@ -108,12 +108,16 @@ class Archive:
         """The members of a kind that a part refers to."""
         return (link.target for link in self.links(part).values() if link.kind == kind and link.target in self.names)
 
+    def linked_xml(self, part: str, kind: str) -> "Iterator[etree._Element]":
+        """The root elements of these members."""
+        return map(self.xml, self.linked(part, kind))
+
     @cached_property
     def properties(self) -> tuple[str, str | None]:
         """The title, "" if there is none, and the day on which the document was last modified, else created."""
         written = {}
-        for name in self.linked("", "core-properties"):
-            written = _fields(self.xml(name))
+        for root in self.linked_xml("", "core-properties"):
+            written = _fields(root)
         days = (day_of(on) for name in ("modified", "created") if (on := written.get(name)) not in _TEMPLATES)
         return written.get("title", ""), next(filter(None, days), None)
 

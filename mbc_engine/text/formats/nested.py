@@ -63,7 +63,7 @@ def values_of(value: object, name: str = "", depth: int = 0, *, is_verbatim: boo
 
 def _list_text(value: list[Any], name: str) -> str:
     """The text of a list of objects that are no rows: the messages of a chat, tasks, or an outline; else ""."""
-    if not value or not _are_objects(value):
+    if not _are_objects(value):
         return ""
     if name.rpartition(".")[2] == "children" and all(map(_label, value)):
         return "\n".join(_outline(value, 0))
@@ -97,7 +97,7 @@ def _outline(items: list[Any], depth: int) -> Iterator[str]:
         more = written(cell for cell in cells if cell.name not in _ADDRESS).replace("\n", " ")
         line = ": ".join(filter(None, (" ".join(label.split()), address)))
         yield "  " * depth + f"- {line} ({more})" if more else "  " * depth + f"- {line}"
-        if isinstance(children, list) and _are_objects(children):
+        if _are_objects(children):
             yield from _outline(children, depth + 1)
 
 
