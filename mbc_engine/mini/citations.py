@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from mbc_engine.bank.words import stems_of, words_in
+from mbc_engine.mini.kinds.forms import NUMBERS
 from mbc_engine.text.chunks import split_sentences
 from mbc_engine.text.document import MONTH_NAMES
 from mbc_engine.text.language import ENGLISH
@@ -16,10 +17,7 @@ _NAME: Final = re.compile(r"(?<![\w'’])[A-Z][\w'’.-]*\w|(?<!\w)[A-Z](?!\w)")
 _LEAST_SHARED: Final = 0.5
 _DATE: Final = re.compile(r"\b\d{4}-(\d\d)-\d\d|\b\d{1,2}\.(\d{1,2})\.\d{4}")
 _MONTHS: Final = tuple(map(str.lower, MONTH_NAMES))
-_COUNTS: Final = (
-    *("zero", "one", "two", "three", "four", "five", "six"),
-    *("seven", "eight", "nine", "ten", "eleven", "twelve"),
-)
+_COUNTS: Final = ("zero", *NUMBERS, "eleven", "twelve")
 
 
 def cited(text: str) -> list[int]:

@@ -3,13 +3,13 @@
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import chain
+from operator import methodcaller
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from mbc_engine.answer import Source
-from mbc_engine.bank import MemoryBank, ReadableBank, StoredChunk
+from mbc_engine.bank import ReadableBank, StoredChunk
 from mbc_engine.mini.kinds.figures import YEAR, operation_of, worked_out
 from mbc_engine.mini.kinds.passages import Passage, Reply, table_rows
 from mbc_engine.mini.penalties import is_superseded
@@ -66,7 +66,7 @@ def _chunks_of(table: Table, chunk: int, bank: ReadableBank) -> list[int]:
     rows = sorted((number, at) for at, each in stored.items() for of, number in _places(each) if of == table)
     numbers = {number for number, _ in rows}
     if is_file := any(_ROW.fullmatch(origin.part) for origin in stored[chunk].document.origins):
-        named = map(_ROW.fullmatch, chain(*bank.each(partial(_parts_of, source=table.source))))
+        named = map(_ROW.fullmatch, chain(*bank.each(methodcaller("parts_of", table.source))))
         expected = {int(row["number"]) for row in named if row and row["sheet"] == table.sheet}
     is_whole = numbers == (expected if is_file else {*range(stored[chunk].document.chunks)})
     return [at for _, at in rows] if is_whole and len(rows) == len(numbers) <= _MOST_ROWS else []
@@ -78,7 +78,3 @@ def _places(stored: StoredChunk) -> Iterator[tuple[Table, int]]:
     yield from ((Table(stored.bank, source, row["sheet"]), int(row["number"])) for source, row in rows)
     if not rows:
         yield Table(stored.bank, stored.document.digest, ""), stored.ordinal
-
-
-def _parts_of(bank: MemoryBank, source: str) -> set[str]:
-    return bank.parts_of(source)

@@ -308,5 +308,9 @@ def damage_is_unreadable() -> Iterator[None]:
 
 def described(error: Exception) -> str:
     """A library's error as one short, printable line."""
-    line = " ".join(str(error).split())[:120] or type(error).__name__
-    return "".join(letter if letter.isprintable() else "?" for letter in line)
+    return printable(" ".join(str(error).split())[:120] or type(error).__name__)
+
+
+def printable(text: str) -> str:
+    """The text with "?" for characters that cannot be shown."""
+    return "".join(letter if letter.isprintable() else "?" for letter in text)

@@ -28,7 +28,7 @@ def table_lines(rows: Iterable[Sequence[str]], num_headers: int | None = None) -
     if num_headers is None and (form := form_rows(table)):
         table, num_headers = form, 0
     if num_headers is None:
-        num_headers = int(len(table) > 1 and _is_spread(table[0]) and not holds_values(table[0], table[1:]))
+        num_headers = int(len(table) > 1 and len({*table[0]} - {""}) > 1 and not holds_values(table[0], table[1:]))
         if num_headers and (names := names_of_two_rows(table)):
             table = [names, *table[2:]]
     headers, body = table[:num_headers], table[num_headers:]
@@ -246,11 +246,6 @@ def _on_one_line(cell: str) -> str:
     lines = [line for line in (line.strip().removeprefix("- ") for line in cell.split("\n")) if line]
     gaps = (" " if line[-1] in ".,;:!?-" or after[0].islower() else ", " for line, after in pairwise(lines))
     return "".join(chain.from_iterable(zip(lines, chain(gaps, [""]), strict=False)))
-
-
-def _is_spread(row: Sequence[str]) -> bool:
-    """Whether a row holds more than one text."""
-    return len({cell for cell in row if cell}) > 1
 
 
 def distinct(texts: Iterable[str]) -> list[str]:

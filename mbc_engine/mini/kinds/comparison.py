@@ -37,16 +37,13 @@ def compare_two(question: str, passages: Sequence[Passage]) -> Reply | None:
     if match is None:
         return None
     left, right = match["this"] or match["one"] or match["left"], match["that"] or match["other"] or match["right"]
-    comparative = re.search(COMPARATIVE, question.lower())
+    said = re.search(COMPARATIVE, question.lower())
+    comparative = said[0] if said else ""
     left = re.sub(rf"^(?:.*?{COMPARATIVE}(?: \w+)? |{ANY_AUXILIARY} )", "", left, flags=re.IGNORECASE)
     right = re.sub(rf" {COMPARATIVE}.*$", "", right, flags=re.IGNORECASE)
     things = [content_stems(left) - content_stems(right), content_stems(right) - content_stems(left)]
-    cue, is_larger = CUES[comparative[0]] if comparative else ("", True)
-    shared = (
-        content_stems(question)
-        - content_stems(f"{left} {right}")
-        - (content_stems(comparative[0]) if comparative else set())
-    )
+    cue, is_larger = CUES.get(comparative, ("", True))
+    shared = content_stems(question) - content_stems(f"{left} {right}") - content_stems(comparative)
     sentences = [(one, passages[one.passage].context) for one in sentences_of(passages)]
     found: list[tuple[Sentence, str]] = []
     for stems, others in zip(things, reversed(things), strict=True):
@@ -54,19 +51,19 @@ def compare_two(question: str, passages: Sequence[Passage]) -> Reply | None:
         if not fitting:
             return None
         found.append(min(fitting, key=lambda sentence: _unlike(sentence[0].text, sentence[1], shared, cue)))
-    items = tuple(Item(one.text, one.passage, one.text) for one, _ in dict.fromkeys(found))
-    name = comparative[0] if comparative else ""
-    numbers = [_quantity(one.text, stems, shared, name) for (one, _), stems in zip(found, things, strict=True)]
+    items = tuple(Item.quoted(one.text, one.passage) for one, _ in dict.fromkeys(found))
+    numbers = [_quantity(one.text, stems, shared, comparative) for (one, _), stems in zip(found, things, strict=True)]
     lacking = [_unlike(one.text, context, shared - _COMPARING, cue) for one, context in found]
     is_said = not any(no_cue or (words and not cue) for words, no_cue, _ in lacking)
     is_said &= bool(comparative or shared - _COMPARING)
     if comparative and all(numbers) and is_said:
         one, other = (number for number in numbers if number)
-        is_reversed = name in OF_AGE if one.is_year else name in OF_SPEED and _DURATION.search(one.unit) is not None
+        is_quick = comparative in OF_SPEED and _DURATION.search(one.unit) is not None
+        is_reversed = comparative in OF_AGE if one.is_year else is_quick
         if one[1:] == other[1:] and one.value != other.value:
             has_left = (one.value > other.value) == (is_larger != is_reversed)
             return Reply(left if has_left else right, items, is_certain=True)
-    return Reply(" ".join(item.text for item in items), items, is_said)
+    return Reply.of_sentences(items, is_certain=is_said)
 
 
 def compare_all(question: str, passages: Sequence[Passage]) -> Reply | None:
@@ -75,9 +72,9 @@ def compare_all(question: str, passages: Sequence[Passage]) -> Reply | None:
     said = [one for one in sentences_of(passages) if len(names) > 1 and not missing(names, one.text)]
     if said:
         best = min(said, key=lambda one: len(missing(wanted, one.text)))
-        return Reply(best.text, (Item(best.text, best.passage, best.text),))
-    items = tuple(Item(sentence, at, sentence) for at, sentence in islice(with_all(wanted, passages), 2))
-    return Reply(" ".join(item.text for item in items), items, is_certain=True) if len(items) > 1 else None
+        return Reply.of_sentences([Item.quoted(best.text, best.passage)], is_certain=False)
+    items = [*islice(with_all(wanted, passages), 2)]
+    return Reply.of_sentences(items) if len(items) > 1 else None
 
 
 def _unlike(sentence: str, context: str, shared: set[str], cue: str) -> tuple[int, bool, bool]:

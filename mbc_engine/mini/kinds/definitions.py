@@ -32,7 +32,7 @@ def defined(question: str, passages: Sequence[Passage]) -> Reply | None:
     for at, passage in enumerate(passages):
         lines = [] if missing(others, passage.said) else begun.finditer(passage.text)
         if said := next(filter(None, (described(passage.text, *line.span()) for line in lines)), None):
-            return Reply(said, (Item(said, at, said),), is_certain=True)
+            return Reply.of_sentences([Item.quoted(said, at)])
     return None
 
 

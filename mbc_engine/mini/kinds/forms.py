@@ -25,7 +25,7 @@ Kind = Literal[
 
 NUMBERS: Final = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 ANY_ORDINAL: Final = rf"(?:{'|'.join(ORDINALS)}|last|final|\d+(?:st|nd|rd|th))"
-ANY_NUMBER: Final = rf"(?:\d+|{'|'.join(NUMBERS)})"
+STEP: Final = re.compile(rf"\b({ANY_ORDINAL}) step\b|\bstep (?:number |no\. ?)?(\d+|{'|'.join(NUMBERS)})\b")
 ANY_AUXILIARY: Final = rf"(?:{'|'.join(sorted(AUXILIARIES))})"
 _ANY_QUESTION_WORD: Final = rf"(?:{'|'.join(sorted(QUESTION_WORDS))})"
 _YOU: Final = r"(?:i|we|you|one|someone|people|an? (?:\w+ )?\w+)"
@@ -72,7 +72,7 @@ _FORMS: Final[Sequence[tuple[Kind, str]]] = (
     ("summary", rf"{_DECIDED} (?:about|on|at|in|by|for|with)\b."),
     ("definition", rf"^what (?:does|do) (?:the )?(?:[\w-]+ )?(?:{OPTION.pattern}|[\w.-]+(?= {SETTING}\b)){_OF_WHAT} (?:do|mean|stand for)\b|^what(?:'s| is) (?:the )?(?:[\w-]+ )?{OPTION.pattern}{_OF_WHAT}(?: (?:used )?for)?(?: in [\w.-]+)?$"),
     ("comparison", rf"^(?=.* or )(?=.*{COMPARATIVE})(?:who|which|what|where|{ANY_AUXILIARY})\b|^(?:compare|(?:what (?:is|are) )?(?:the )?differences? between|how (?!do (?:i|we|you) )(?:do|does|did|is|are) .* (?:differ|compare|different)(?: from| to| with))\b"),
-    ("step", rf"\b{ANY_ORDINAL} step\b|\bstep (?:number |no\. ?)?{ANY_NUMBER}\b"),
+    ("step", STEP.pattern),
     ("steps", rf"^how (?:to|(?:do|does|can|should|must|would|could) {_YOU})\b|^(?:what|which|list|show).* (?:steps|instructions)\b"),
     ("cause", r"^(?:why|how come|for what reason|what (?:is|was|were) the reasons?)\b"),
     ("list", r"^(?:list|name|enumerate|(?:show|give) me|what are|who are|who were) (?:all (?:of )?)?(?:the|every|my|our|its)\b"),

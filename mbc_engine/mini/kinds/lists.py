@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from mbc_engine.bank.words import stems_of
 from mbc_engine.mini.kinds.definitions import with_option
-from mbc_engine.mini.kinds.forms import ANY_NUMBER, ANY_ORDINAL, LOOKED_AT, NUMBERS, Kind
+from mbc_engine.mini.kinds.forms import ANY_ORDINAL, LOOKED_AT, NUMBERS, STEP, Kind
 from mbc_engine.mini.kinds.passages import (
     GENERIC,
     NAMED,
@@ -283,8 +283,7 @@ def _rows_with_value(stems: set[str], rows: Sequence[tuple[int, Row]]) -> Reply 
     for at, row in rows:
         if any(len(said) > 1 and said <= stems for said in (content_stems(value) for _, value in row)):
             items.setdefault(name_of(row), Item.of_row(name_of(row), at, row))
-    is_best = any(item.passage == 0 for item in items.values())
-    return Reply(joined([*items]), tuple(items.values()), is_certain=True) if is_best else None
+    return Reply.of_list(items.values()) if any(item.passage == 0 for item in items.values()) else None
 
 
 _SELECTING: Final = re.compile(
@@ -311,7 +310,7 @@ def cells_alike(question: str, passages: Sequence[Passage], best: int) -> Reply 
         if is_same and column in cells and whole and set().union(*whole) >= stems & values:
             items.setdefault(cells[column], Item.of_row(cells[column], at, row))
     is_found = any(found in text for text in items)
-    return Reply(joined([*items]), tuple(items.values())) if is_found and len(items) > 1 else None
+    return Reply.of_list(items.values(), is_certain=False) if is_found and len(items) > 1 else None
 
 
 def name_of(row: Row) -> str:
@@ -320,10 +319,7 @@ def name_of(row: Row) -> str:
     return row[1][1] if _RANK.fullmatch(named) and row[1][1][:1].isalpha() else named
 
 
-_WORDS_OF_NUMBERS: Final = {
-    **{word: at for at, word in enumerate(ORDINALS, 1)},
-    **{word: at for at, word in enumerate(NUMBERS, 1)},
-}
+_WORDS_OF_NUMBERS: Final = {word: at for words in (ORDINALS, NUMBERS) for at, word in enumerate(words, 1)}
 
 
 def one_step(question: str, passages: Sequence[Passage], best: int | None) -> Reply | None:
@@ -331,7 +327,7 @@ def one_step(question: str, passages: Sequence[Passage], best: int | None) -> Re
     listed = whole_list("steps", question, passages, best)
     if listed is None or not listed.items:
         return None
-    named = re.search(rf"\b({ANY_ORDINAL}) step\b|\bstep (?:number |no\. ?)?({ANY_NUMBER})\b", question.lower())
+    named = STEP.search(question.lower())
     word = (named[1] or named[2]) if named else ""
     digits = re.match(r"\d+", word)
     number = int(digits[0]) if digits else _WORDS_OF_NUMBERS.get(word, len(listed.items))

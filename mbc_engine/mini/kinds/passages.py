@@ -1,7 +1,7 @@
 """What answers by rule are made of: passages and their sentences, rows of tables; and the reply."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple, Self
@@ -59,6 +59,10 @@ class Item(NamedTuple):
     sentence: str
 
     @classmethod
+    def quoted(cls, text: str, passage: int) -> Self:
+        return cls(text, passage, text)
+
+    @classmethod
     def of_row(cls, text: str, passage: int, row: Row) -> Self:
         return cls(text, passage, "; ".join(map(": ".join, row)))
 
@@ -76,6 +80,18 @@ class Reply:
     text: str | None
     items: tuple[Item, ...] = ()
     is_certain: bool = False
+
+    @classmethod
+    def of_sentences(cls, items: Iterable[Item], *, is_certain: bool = True) -> Self | None:
+        """What stands in sentences, one after another; None if there are none."""
+        parts = tuple(items)
+        return cls(" ".join(part.text for part in parts), parts, is_certain) if parts else None
+
+    @classmethod
+    def of_list(cls, items: Iterable[Item], *, is_certain: bool = True) -> Self | None:
+        """An enumeration; None if nothing is in it."""
+        parts = tuple(items)
+        return cls(joined([part.text for part in parts]), parts, is_certain) if parts else None
 
 
 def joined(texts: Sequence[str]) -> str:
@@ -183,12 +199,12 @@ def with_introduced(text: str, start: int, end: int) -> str:
     return on_one_line(_FENCE.sub("", text[start:end]))
 
 
-def with_all(stems: set[str], passages: Sequence[Passage]) -> Iterator[tuple[int, str]]:
-    """The first passage of each document that has all words, with the sentence that has most."""
+def with_all(stems: set[str], passages: Sequence[Passage]) -> Iterator[Item]:
+    """Of the first passage of each document that has all words, the sentence that has most."""
     seen = set[str]()
     for at, passage in enumerate(passages):
         if not stems or passage.name in seen or missing(stems, passage.said):
             continue
         seen.add(passage.name)
         sentences = [one.text for one in sentences_of([passage])] or [on_one_line(passage.text)]
-        yield at, min(sentences, key=lambda text: len(missing(stems, text)))
+        yield Item.quoted(min(sentences, key=lambda text: len(missing(stems, text))), at)

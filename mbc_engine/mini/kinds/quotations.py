@@ -12,7 +12,6 @@ from mbc_engine.mini.kinds.passages import (
     Item,
     Passage,
     Reply,
-    joined,
     sentences_of,
     table_rows,
     topic_of,
@@ -82,7 +81,7 @@ def summary(question: str, passages: Sequence[Passage]) -> Reply | None:
     if fewest:  # of one document, as others may be about other things
         about = [at for at in about if passages[at].name == passages[about[0]].name]
     if _DECIDED.match(question) and (decisions := [item for at in about for item in _decisions(passages[at], at)]):
-        return Reply(joined([item.text for item in decisions]), tuple(decisions), is_certain=True)
+        return Reply.of_list(decisions)
     scored = []
     for sentence in sentences_of(passages):
         if sentence.passage not in about:
@@ -98,8 +97,7 @@ def summary(question: str, passages: Sequence[Passage]) -> Reply | None:
     enough = 1 + sum(length < _ENOUGH_CHARACTERS for length in lengths)
     chosen = sorted(best[: max(2, min(enough, _MOST_SENTENCES))])
     chosen = [one for at, one in enumerate(chosen) if one.text not in {other.text for other in chosen[:at]}]
-    items = tuple(Item(one.text, one.passage, one.text) for one in chosen)
-    return Reply(" ".join(item.text for item in items), items, is_certain=True) if items else None
+    return Reply.of_sentences(Item.quoted(one.text, one.passage) for one in chosen)
 
 
 _MONTHS: Final = stems_of(" ".join(MONTH_NAMES))
@@ -110,20 +108,18 @@ _DECISIONS: Final = re.compile(r"\b(?:decisions?|decided|agreed|resolutions?|res
 def _decisions(passage: Passage, at: int) -> list[Item]:
     """The entries of the lists under "Decisions" in a passage of this index."""
     lists = [each for each in lists_in(passage.text) if _DECISIONS.search(passage.text[: each[0].start].rstrip())]
-    return [Item(entry.text, at, entry.text) for each in lists for entry in each]
+    return [Item.quoted(entry.text, at) for each in lists for entry in each]
 
 
 def mentions(question: str, passages: Sequence[Passage]) -> Reply | None:
     """The documents that have every word of what the question is about, each with the sentence that has most."""
-    items = tuple(Item(passages[at].name, at, sentence) for at, sentence in with_all(topic_of(question)[0], passages))
-    return Reply(joined([item.text for item in items]), items, is_certain=True) if items else None
+    said = with_all(topic_of(question)[0], passages)
+    return Reply.of_list(item._replace(text=passages[item.passage].name) for item in said)
 
 
 def keywords(question: str, passages: Sequence[Passage]) -> Reply | None:
     """The sentences with most of a query's words, from the best documents that have all."""
-    found = islice(with_all(content_stems(question), passages), _MOST_QUOTED)
-    items = tuple(Item(sentence, at, sentence) for at, sentence in found)
-    return Reply(" ".join(item.text for item in items), items, is_certain=True) if items else None
+    return Reply.of_sentences(islice(with_all(content_stems(question), passages), _MOST_QUOTED))
 
 
 _PARAGRAPH: Final = re.compile(r"\s*(?:A(?:nswer)?[:.] )?(?P<text>\S.*?)(?=\n\s*\n|\Z)", re.DOTALL)
@@ -151,7 +147,7 @@ def asked_there(question: str, passages: Sequence[Passage]) -> Reply | None:
                 last = max((last for _, last in said[: 1 if is_spoken else None] if last <= asked), default=0)
                 answer = with_introduced(passage.text, first, first + last) if last else ""
                 if answer and not _NO_ANSWER.match(answer):
-                    return Reply(answer, (Item(answer, at, answer),), is_certain=not is_spoken)
+                    return Reply.of_sentences([Item.quoted(answer, at)], is_certain=not is_spoken)
     return None
 
 
@@ -188,8 +184,7 @@ def several(question: str, passages: Sequence[Passage]) -> Reply | None:
     for at in order:
         if at in found:
             items.setdefault(found[at].text.lower().removeprefix("the "), found[at])
-    parts = tuple(items.values())
-    return Reply(joined([part.text for part in parts]), parts, is_certain=True) if len(parts) > 1 else None
+    return Reply.of_list(items.values()) if len(items) > 1 else None
 
 
 _VARYING: Final = re.compile(r"(?<!^)\b[A-Z][\w'-]*(?: [A-Z][\w'-]*)*|\d[\d.,:]*\d|\d")

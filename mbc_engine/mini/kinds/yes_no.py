@@ -69,9 +69,8 @@ def yes_or_no(question: str, passages: Sequence[Passage], best: int | None) -> R
     verdict = _cell(wanted, sentence.text) if names.isdisjoint(about) else None
     if not about:
         verdict = _said(sentence.text) or verdict or _verdict(question, sentence.text)
-    item = Item(sentence.text, sentence.passage, sentence.text)
     is_certain = not about and not is_superseded(question, passages[sentence.passage].context)
-    return Reply(verdict or sentence.text, (item,), is_certain)
+    return Reply(verdict or sentence.text, (Item.quoted(sentence.text, sentence.passage),), is_certain)
 
 
 def _said(sentence: str) -> str | None:

@@ -8,7 +8,7 @@ import io
 import posixpath
 import re
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import IO, TYPE_CHECKING, BinaryIO, Final, NamedTuple, cast
 from urllib.parse import unquote
@@ -108,16 +108,18 @@ class Archive:
         """The members of a kind that a part refers to."""
         return (link.target for link in self.links(part).values() if link.kind == kind and link.target in self.names)
 
+    def linked_xml(self, part: str, kind: str) -> "Iterator[etree._Element]":
+        """The root elements of these members."""
+        return map(self.xml, self.linked(part, kind))
+
     @cached_property
     def properties(self) -> tuple[str, str | None]:
         """The title, "" if there is none, and the day on which the document was last modified, else created."""
         written = {}
-        for name in self.linked("", "core-properties"):
-            written = {local_name(part): " ".join((part.text or "").split()) for part in self.xml(name)}
-        days = (written.get(name) for name in ("modified", "created"))
-        return written.get("title", ""), next(
-            (day for written_on in days if written_on not in _TEMPLATES and (day := day_of(written_on))), None
-        )
+        for root in self.linked_xml("", "core-properties"):
+            written = _fields(root)
+        days = (day_of(on) for name in ("modified", "created") if (on := written.get(name)) not in _TEMPLATES)
+        return written.get("title", ""), next(filter(None, days), None)
 
 
 class FlatDocument:
@@ -143,11 +145,13 @@ def read_open_document(stream: ByteStream) -> tuple[bytes, Archive | FlatDocumen
 
 def open_document_properties(archive: Archive | FlatDocument) -> tuple[str, str | None]:
     """The title and the day of a file of OpenDocument, as `Archive.properties` are of Office's."""
-    written = {}
-    if "meta.xml" in archive.names:
-        written = {local_name(field): (field.text or "") for field in archive.xml("meta.xml").iter()}
-    title = " ".join(written.get("title", "").split())
-    return title, day_of(written.get("date")) or day_of(written.get("creation-date"))
+    written = _fields(archive.xml("meta.xml").iter()) if "meta.xml" in archive.names else {}
+    return written.get("title", ""), day_of(written.get("date")) or day_of(written.get("creation-date"))
+
+
+def _fields(elements: "Iterable[etree._Element]") -> dict[str, str]:
+    """Texts on one line by the names of their elements."""
+    return {local_name(element): " ".join((element.text or "").split()) for element in elements}
 
 
 def parse_xml(data: bytes) -> "etree._Element":

@@ -20,13 +20,9 @@ def read_epub(stream: ByteStream) -> Iterator[Content]:
     with damage_is_unreadable():
         data, archive = read_archive(stream)
         container = archive.xml("META-INF/container.xml")
-        path = next((file.get("full-path", "") for file in container.iter() if local_name(file) == "rootfile"), "")
+        path = next((file.get("full-path", "") for file in container.iter("{*}rootfile")), "")
         package = archive.xml(path)
-        files = {
-            item.get("id"): (_member(path, item.get("href", "")), item)
-            for item in package.iter()
-            if local_name(item) == "item"
-        }
+        files = {item.get("id"): (_member(path, item.get("href", "")), item) for item in package.iter("{*}item")}
         titles = dict(_titles(archive, files.values()))
         written = [(local_name(element), " ".join((element.text or "").split())) for element in package.iter()]
         title = next((text for name, text in written if name == "title" and text), "")
@@ -34,7 +30,7 @@ def read_epub(stream: ByteStream) -> Iterator[Content]:
         builder = TextBuilder()
         builder.add(f"{title} by {authors}" if title and authors else "")
         protected = archive.read("META-INF/encryption.xml") if "META-INF/encryption.xml" in archive.names else b""
-        for reference in (item for item in package.iter() if local_name(item) == "itemref"):
+        for reference in package.iter("{*}itemref"):
             name, item = files.pop(reference.get("idref"), ("", None))  # each is read once
             if item is None or item.get("media-type") not in _PAGES or name not in archive.names:
                 continue

@@ -123,8 +123,7 @@ def _written(name: str, parameters: dict[str, str], value: str) -> str:
         case "STATUS":
             return value.lower().replace("-", " ")
         case "ATTENDEE" | "ORGANIZER":
-            address = re.sub("(?i)^mailto:", "", value)
-            return parameters.get("CN") or address
+            return parameters.get("CN") or re.sub("(?i)^mailto:", "", value)
     if name == "DTEND" and "T" not in value:  # the day after the last
         with suppress(ValueError, OverflowError):
             value = (date.fromisoformat(_iso(value)) - timedelta(days=1)).isoformat()

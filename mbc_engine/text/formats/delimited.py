@@ -128,9 +128,8 @@ def _separator(head: Sequence[str]) -> str:
 def _num_above(records: Sequence[Sequence[str]], width: int) -> int:
     """How many records stand above the table: short ones, or one cell, or two at the left, of wider rows."""
     counts = Counter(sum(map(bool, cells)) for cells in records if any(cells))
-    filled = max(
-        counts, key=lambda texts: ((counts[texts] - 1) * texts, -texts), default=0
-    )  # of most; if in doubt, fewer
+    # Of most; if in doubt, fewer.
+    filled = max(counts, key=lambda texts: ((counts[texts] - 1) * texts, -texts), default=0)
     if short := num_short_above(records, width, filled):
         return short
     for number, cells in enumerate(records[:_MOST_ABOVE]):

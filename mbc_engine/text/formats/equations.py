@@ -12,10 +12,8 @@ def equation(element: Element) -> str:
     name = str(element.tag).removeprefix(MATH)
     if name in _LAYOUTS:
         return _LAYOUTS[name](element)
-    if name == "t" or str(element.tag).endswith("}t"):
+    if str(element.tag).endswith("}t"):
         return element.text or ""
-    if name.endswith("Pr"):
-        return ""
     return "".join(equation(child) for child in element if isinstance(child.tag, str))
 
 

@@ -5,13 +5,14 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import cached_property
+from itertools import takewhile
 from typing import Final
 
 from lxml import etree
 
 from mbc_engine.text.decoding import ByteStream, decode, detect
 from mbc_engine.text.document import Content, Heading, damage_is_unreadable, day_of, number_in, sections_of
-from mbc_engine.text.tables import table_lines
+from mbc_engine.text.tables import SpanningCell, spread_rows, table_lines
 
 # Breaks between two texts, the weakest first, and how they are written.
 _SPACE, _LINE, _PARAGRAPH = 1, 2, 3
@@ -50,7 +51,6 @@ _RAISED: Final = str.maketrans(
     "0123456789+-", "\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079\u207a\u207b"
 )
 _MOST_SPANNED: Final = 50
-_LONGEST_ROW: Final = 1000
 # After as many cells of a table, cells are not repeated where they span several.
 _MOST_SPREAD: Final = 1 << 17
 _LONGEST_CELL: Final = 1000
@@ -179,14 +179,13 @@ class _Table:
 
     def __init__(self, around: _Flow) -> None:
         self._around = around
-        self._cells = 0
-        self.rows: list[list[str]] = []
-        self.are_headers: list[bool] = []  # of each row, whether all of its cells are
+        self._cells = 0  # with those that others span
+        self._rows: list[list[SpanningCell]] = []
+        self._are_headers: list[bool] = []  # of each row, whether all of its cells are
         self.is_layout = False
         self.flow: _Flow | None = None  # of the cell that is open
         self._is_header = False
         self._columns = self._lines = 1
-        self._spanned: dict[tuple[int, int], str] = {}
 
     @property
     def out(self) -> _Flow:
@@ -195,12 +194,12 @@ class _Table:
 
     def begin_row(self) -> None:
         self.end_cell()
-        self.rows.append([])
-        self.are_headers.append(True)
+        self._rows.append([])
+        self._are_headers.append(True)
 
     def begin_cell(self, tag: str, attributes: Mapping[str, str]) -> None:
         self.end_cell()
-        if not self.rows:
+        if not self._rows:
             self.begin_row()
         self.flow, self._is_header = _Flow(), tag == "th"
         self._columns = self._lines = 1
@@ -211,32 +210,20 @@ class _Table:
     def end_cell(self) -> None:
         if self.flow is None:
             return
-        row, text = self.rows[-1], self.flow.text()
-        self.flow = None
+        text, self.flow = self.flow.text(), None
         self.is_layout = self.is_layout or len(text) > _LONGEST_CELL
-        self.are_headers[-1] = self.are_headers[-1] and self._is_header
-        number = len(self.rows) - 1
-        self._fill(row, number)
+        self._are_headers[-1] = self._are_headers[-1] and self._is_header
         self._cells += self._columns * self._lines
-        for _ in range(min(self._columns, max(1, _LONGEST_ROW - len(row)))):
-            for below in range(1, self._lines):
-                self._spanned[number + below, len(row)] = text
-            row.append(text)
-
-    def _fill(self, row: list[str], number: int) -> None:
-        while (text := self._spanned.pop((number, len(row)), None)) is not None:
-            row.append(text)
+        self._rows[-1].append(SpanningCell(text, self._columns, self._lines))
 
     def lines(self) -> list[str]:
         self.end_cell()
-        for number, row in enumerate(self.rows):
-            self._fill(row, number)
-        rows = [row for row in self.rows if any(row)]
+        spread = [*zip(spread_rows(self._rows), self._are_headers, strict=True)]
+        rows = [row for row, _ in spread if any(row)]
         width = max(map(len, rows), default=0)
         if self.is_layout or width < 2:
             return [cell for row in rows for cell in dict.fromkeys(row) if cell]
-        headers = [is_header for row, is_header in zip(self.rows, self.are_headers, strict=True) if any(row)]
-        num_headers = next((number for number, is_header in enumerate(headers) if not is_header), len(headers))
+        num_headers = sum(1 for _ in takewhile(bool, (is_header for row, is_header in spread if any(row))))
         # Without marked headers, two columns are names and values more often than not.
         return table_lines(rows, num_headers or (0 if width == 2 else None))
 

@@ -60,7 +60,7 @@ def read_eml(stream: ByteStream) -> Iterator[Content]:
     if length := _APPLE_LENGTH.match(data):
         data = data[length.end() :][: int(length[1])]
     with damage_is_unreadable():
-        contents = list(_contents(data))
+        contents = list(_contents(_parsed(data), data))
     yield from contents
 
 
@@ -73,7 +73,7 @@ def read_msg(stream: ByteStream) -> Iterator[Content]:
         reason = "is an Outlook message; save it as .eml, or install mbc[outlook] to read it"
         raise UnreadableFile(reason) from error
     with damage_is_unreadable():
-        contents = list(_contents_of(_from_outlook(Message.load(data)), data))
+        contents = list(_contents(_from_outlook(Message.load(data)), data))
     yield from contents
 
 
@@ -104,7 +104,7 @@ def read_mbox(stream: ByteStream) -> Iterator[Content | Skipped]:
             continue
         try:
             with damage_is_unreadable():
-                contents = list(_contents(data, sent, seen, f"message {number}"))
+                contents = list(_contents(_parsed(data), data, sent, seen, f"message {number}"))
         except UnreadableFile as error:
             yield Skipped(str(number), str(error))
         else:
@@ -129,16 +129,16 @@ def _split(stream: ByteStream) -> Iterator[tuple[str, bytes | None]]:
         yield sent, b"".join(lines) if size <= MOST_BYTES else None
 
 
-def _contents(data: bytes, sent: str = "", seen: set[int] | None = None, part: str = "") -> Iterator[Content]:
-    """The message, then its attached documents; of a mailbox, `seen` has the lines of the messages before."""
+def _parsed(data: bytes) -> EmailMessage:
     if len(_PARTED.findall(data)) > _MOST_PARTED:  # reading them takes the square of the time
         raise UnreadableFile("is made of too many parts")
-    yield from _contents_of(message_from_bytes(data, _Message, policy=policy.default), data, sent, seen, part)
+    return message_from_bytes(data, _Message, policy=policy.default)
 
 
-def _contents_of(
+def _contents(
     message: EmailMessage, data: bytes, sent: str = "", seen: set[int] | None = None, part: str = ""
 ) -> Iterator[Content]:
+    """The message, then its attached documents; of a mailbox, `seen` has the lines of the messages before."""
     attached: list[EmailMessage] = []
     text = "\n\n".join(filter(None, _texts(message, attached)))
     if seen is not None:

@@ -63,7 +63,7 @@ def values_of(value: object, name: str = "", depth: int = 0, *, is_verbatim: boo
 
 def _list_text(value: list[Any], name: str) -> str:
     """The text of a list of objects that are no rows: the messages of a chat, tasks, or an outline; else ""."""
-    if not value or not _are_objects(value):
+    if not _are_objects(value):
         return ""
     if name.rpartition(".")[2] == "children" and all(map(_label, value)):
         return "\n".join(_outline(value, 0))
@@ -97,7 +97,7 @@ def _outline(items: list[Any], depth: int) -> Iterator[str]:
         more = written(cell for cell in cells if cell.name not in _ADDRESS).replace("\n", " ")
         line = ": ".join(filter(None, (" ".join(label.split()), address)))
         yield "  " * depth + f"- {line} ({more})" if more else "  " * depth + f"- {line}"
-        if isinstance(children, list) and _are_objects(children):
+        if _are_objects(children):
             yield from _outline(children, depth + 1)
 
 
@@ -337,34 +337,12 @@ def _are_objects(value: object) -> bool:
 
 
 # The keys that exports of chats have.
-_WHO: Final = (
-    "role",
-    "from",
-    "sender",
-    "sender_name",
-    "user",
-    "author",
-    "username",
-    "creator",
-    "name",
-    "speaker",
-    "nick",
-)
+_SENDER: Final = ("role", "from", "sender", "sender_name", "user")
+_WHO: Final = (*_SENDER, "author", "username", "creator", "name", "speaker", "nick")
 _WHAT: Final = ("content", "text", "message", "value", "body", "parts")
 _WHEN: Final = (
-    *(
-        "timestamp",
-        "date",
-        "time",
-        "ts",
-        "datetime",
-        "created_at",
-        "create_time",
-        "timestamp_ms",
-        "sent_at",
-        "created_date",
-    ),
-    "originalarrivaltime",
+    *("timestamp", "date", "time", "ts", "datetime", "created_at", "create_time", "timestamp_ms", "sent_at"),
+    *("created_date", "originalarrivaltime"),
 )
 _CHAT: Final = re.compile(
     r"messages?|conversations?|chats?|chat_messages|dialogs?|dialogues?|turns|history|thread", re.IGNORECASE
@@ -388,7 +366,7 @@ def _messages(value: list[Any], name: str = "") -> list[Mapping[str, Any]]:
         return []
     # Elsewhere, an author and a text are as likely a review or a mail.
     is_named = bool(_CHAT.fullmatch(name.rpartition(".")[2]))
-    who = _WHO if is_named else _WHO[:5]
+    who = _WHO if is_named else _SENDER
     said = [message for message in value if _of(message, _WHAT, _words)]
     if 2 * len(said) < len(value):
         sent = sum(bool(_of(message, who, _person) and _of(message, _WHEN, _moment)) for message in value)

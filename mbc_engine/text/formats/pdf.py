@@ -156,37 +156,35 @@ def _outline(document: PdfDocument) -> list[tuple[int, str, int]]:
     """The levels, titles and pages, from 1, of the bookmarks."""
     headings: list[tuple[int, str, int]] = []
     with suppress(OSError, UnreadableFile), damage_is_unreadable():
-        for bookmark in document.get_toc(max_depth=6):
+        for bookmark in islice(document.get_toc(max_depth=6), _MOST_HEADINGS):
             target = bookmark.get_dest()
             index = target.get_index() if target else None
             title = " ".join(readable(storable(bookmark.get_title())).split())
             if index is not None and title:
                 headings.append((bookmark.level, title, index + 1))
-            if len(headings) >= _MOST_HEADINGS:
-                break
     return headings
 
 
 def _page(document: PdfDocument, number: int) -> _Page | None:
     """A page; None if it is damaged."""
     with suppress(OSError, UnreadableFile), damage_is_unreadable(), closing(document[number]) as page:
-        width, height = page.get_size()
-        runs, comments = _in_rows(_runs(page, width, height), _rules(page, width, height)), list[str]()
-        for added in _annotations(document, page, width, height):
+        runs, comments = _in_rows(_runs(page), _rules(page)), list[str]()
+        for added in _annotations(document, page):
             if isinstance(added, str):
                 comments.append(added)
             else:
                 runs.append(_labelled(added, runs))
-        return _Page(height, _blocks(runs) if len(runs) <= _MOST_RUNS else [[_Line((run,)) for run in runs]], comments)
+        blocks = _blocks(runs) if len(runs) <= _MOST_RUNS else [[_Line((run,)) for run in runs]]
+        return _Page(page.get_height(), blocks, comments)
     return None
 
 
-def _runs(page: PdfPage, width: float, height: float) -> list[_Run]:
+def _runs(page: PdfPage) -> list[_Run]:
     with closing(page.get_textpage()) as texts:
         count = texts.count_rects()
         if count > _MOST_RUNS:
             lines = map(_clean, texts.get_text_range().splitlines())
-            return [_Run(0, float(row), width, row + 1.0, text) for row, text in enumerate(lines) if text]
+            return [_Run(0, float(row), page.get_width(), row + 1.0, text) for row, text in enumerate(lines) if text]
         runs, position = list[_Run](), 0
         for index in range(count):
             rectangle = texts.get_rect(index)
@@ -198,8 +196,7 @@ def _runs(page: PdfPage, width: float, height: float) -> list[_Run]:
             position = first + len(written)
             for part, text in _parted(texts, first, rectangle, written, size):
                 if cleaned := _clean(text):
-                    run = _turned(part, cleaned, page.get_rotation(), width, height)
-                    runs.append(run._replace(size=size, is_bold=is_bold))
+                    runs.append(_turned(page, part, cleaned)._replace(size=size, is_bold=is_bold))
         return runs
 
 
@@ -221,10 +218,11 @@ def _parted(texts: PdfTextPage, first: int, box: Sequence[float], text: str, siz
 _WIDEST: Final = 0.63
 
 
-def _turned(rectangle: Sequence[float], text: str, rotation: int, width: float, height: float) -> _Run:
-    """A run on a page that is shown turned; PDF counts from the bottom."""
+def _turned(page: PdfPage, rectangle: Sequence[float], text: str = "") -> _Run:
+    """A run on a page that may be shown turned; PDF counts from the bottom."""
     left, bottom, right, top = rectangle
-    match rotation:
+    width, height = page.get_size()
+    match page.get_rotation():
         case 90:
             return _Run(bottom, left, top, right, text)
         case 180:
@@ -259,12 +257,12 @@ _BOLD: Final = 600
 _THIN: Final = 3.0
 
 
-def _rules(page: PdfPage, width: float, height: float) -> list[_Run]:
+def _rules(page: PdfPage) -> list[_Run]:
     """The straight lines that are drawn on a page across or upright."""
     drawn = list(islice(page.get_objects(filter=[raw.FPDF_PAGEOBJ_PATH], max_depth=3), _MOST_RULES + 1))
     if len(drawn) > _MOST_RULES:  # a drawing
         return []
-    boxes = (_turned(path.get_bounds(), "", page.get_rotation(), width, height) for path in drawn)
+    boxes = (_turned(page, path.get_bounds()) for path in drawn)
     return [box for box in boxes if (box.bottom - box.top < _THIN) != (box.right - box.left < _THIN)]
 
 
@@ -314,7 +312,7 @@ def _clean(text: str) -> str:
     return readable(text.rstrip("\ufffe").replace("\ufffe", "-")) + _BROKEN * is_broken
 
 
-def _annotations(document: PdfDocument, page: PdfPage, width: float, height: float) -> Iterator[_Run | str]:
+def _annotations(document: PdfDocument, page: PdfPage) -> Iterator[_Run | str]:
     """The filled fields of forms where they stand, and the texts of comments."""
     for index in range(raw.FPDFPage_GetAnnotCount(page.raw)):
         annotation = raw.FPDFPage_GetAnnot(page.raw, index)
@@ -326,8 +324,8 @@ def _annotations(document: PdfDocument, page: PdfPage, width: float, height: flo
                 if value := _field(document.formenv.raw, annotation):
                     box = raw.FS_RECTF()
                     raw.FPDFAnnot_GetRect(annotation, box)
-                    rectangle = (box.left, min(box.bottom, box.top), box.right, max(box.bottom, box.top))
-                    yield _turned(rectangle, value, page.get_rotation(), width, height)
+                    bottom, top = sorted((box.bottom, box.top))
+                    yield _turned(page, (box.left, bottom, box.right, top), value)
             elif kind not in (raw.FPDF_ANNOT_WIDGET, raw.FPDF_ANNOT_POPUP, raw.FPDF_ANNOT_LINK) and (
                 text := _string(raw.FPDFAnnot_GetStringValue, annotation, b"Contents")
             ):
@@ -606,9 +604,9 @@ def _table(rows: list[list[str]], headers: list[list[str]]) -> Iterator[str]:
     def is_number(text: str) -> bool:
         return bool(_NUMBER.fullmatch(text)) and not _YEAR.fullmatch(text)
 
-    numbers = [column for column in range(width) if all(is_number(row[column]) for row in rows[1:] if row[column])]
-    numbers = [column for column in numbers if any(row[column] for row in rows[1:])]
-    is_header = not any(is_number(rows[0][column]) for column in numbers) and (width > 2 or bool(numbers))
+    columns = [(name, [*filter(None, cells)]) for name, *cells in zip(*rows, strict=True)]
+    names = [name for name, cells in columns if cells and all(map(is_number, cells))]  # of the columns of numbers
+    is_header = not any(map(is_number, names)) and (width > 2 or bool(names))
     is_form = width == 2 and sum(row[0].endswith(":") for row in rows) * 2 > len(rows)
     if is_header and not is_form and len([text for text in rows[0] if text]) > 1:
         headers[:] = [rows[0]]

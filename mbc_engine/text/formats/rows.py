@@ -12,7 +12,7 @@ from html import unescape
 from typing import Final, NamedTuple
 
 from mbc_engine.text.decoding import storable
-from mbc_engine.text.document import Content, Section, Skipped, UnreadableFile, day_of, with_title
+from mbc_engine.text.document import Content, Section, Skipped, UnreadableFile, day_of, printable, with_title
 from mbc_engine.text.tables import TEXT_FIELDS
 
 LONGEST_NAME: Final = 200
@@ -86,9 +86,7 @@ def read_rows(items: Iterable[Content | Row | Skipped], text_column: str | None 
             has_text = bool(named or item.below) if wanted is None else wanted in named
             yield _content(item, named, part) if has_text else Skipped(item.name, "has no text")
     if lacking:
-        columns = "".join(
-            sign if sign.isprintable() else "?" for sign in ", ".join(cell.name for cell in lacking[0].cells)
-        )
+        columns = printable(", ".join(cell.name for cell in lacking[0].cells))
         columns = columns if len(columns) <= _LONGEST_LIST else f"{columns[:_LONGEST_LIST]}…"
         raise UnreadableFile(f"has no column named {text_column!r}; its columns are {columns}")
 

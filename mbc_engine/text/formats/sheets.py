@@ -172,11 +172,11 @@ def _excel_sheets(archive: Archive, losses: Counter[str]) -> Iterator[_Sheet]:
     root, links = archive.xml(book), archive.links(book)
     strings = [text for name in archive.linked(book, "sharedStrings") for text in _strings(archive, name)]
     is_1904 = any(mark.get("date1904") in ("1", "true") for mark in _all(root, "workbookPr"))
-    formats = [code for name in archive.linked(book, "styles") for code in _formats(archive.xml(name))]
+    formats = [code for styles in archive.linked_xml(book, "styles") for code in _formats(styles)]
     people = {
         person.get("id"): person.get("displayName", "")
-        for name in archive.linked(book, "person")
-        for person in _all(archive.xml(name), "person")
+        for part in archive.linked_xml(book, "person")
+        for person in _all(part, "person")
     }
     for element in _all(root, "sheet"):
         link = links.get(next((value for key, value in element.items() if key.endswith("}id")), ""))
@@ -191,8 +191,7 @@ def _excel_sheets(archive: Archive, losses: Counter[str]) -> Iterator[_Sheet]:
         for reference, said in _excel_comments(archive, link.target, people):
             if place := _place(reference):
                 sheet.comment(place, said)
-        for name in archive.linked(link.target, "drawing"):
-            drawing = archive.xml(name)
+        for drawing in archive.linked_xml(link.target, "drawing"):
             losses["picture"] += sum(1 for _ in _all(drawing, "pic"))
             losses["chart"] += sum(1 for _ in _all(drawing, "graphicFrame"))
             for shape in _all(drawing, "txBody"):
@@ -203,13 +202,12 @@ def _excel_sheets(archive: Archive, losses: Counter[str]) -> Iterator[_Sheet]:
 
 def _excel_comments(archive: Archive, sheet: str, people: Mapping[str | None, str]) -> Iterator[tuple[str, str]]:
     """The cells of a sheet that have comments, and these; of one with replies, not its copy for older programs."""
-    for name in archive.linked(sheet, "threadedComment"):
-        for comment in _all(archive.xml(name), "threadedComment"):
+    for root in archive.linked_xml(sheet, "threadedComment"):
+        for comment in _all(root, "threadedComment"):
             author = people.get(comment.get("personId"))
             said = comment.findtext("{*}text") or ""
             yield comment.get("ref", ""), f"Comment by {author}: {said}" if author else f"Comment: {said}"
-    for name in archive.linked(sheet, "comments"):
-        root = archive.xml(name)
+    for root in archive.linked_xml(sheet, "comments"):
         authors = dict(enumerate(author.text or "" for author in _all(root, "author")))
         for comment in _all(root, "comment"):
             author = authors.get(number_in(comment.get("authorId"), 0), "")

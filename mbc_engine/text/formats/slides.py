@@ -59,8 +59,8 @@ class _Presentation:
             if _placeholder(shape) not in _TITLES | _LEFT_OUT:
                 self._shape(shape)
         self._linked(slide)
-        for notes in self._archive.linked(slide, "notesSlide"):
-            shown = (shape for shape in _shapes(self._archive.xml(notes)) if _placeholder(shape) not in _LEFT_OUT)
+        for notes in self._archive.linked_xml(slide, "notesSlide"):
+            shown = (shape for shape in _shapes(notes) if _placeholder(shape) not in _LEFT_OUT)
             self.builder.add_note("Notes", "", "\n".join(chain.from_iterable(map(_paragraphs, shown))), "\n\n")
 
     def _linked(self, slide: str) -> None:

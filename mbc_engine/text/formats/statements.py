@@ -15,16 +15,11 @@ _QIF_SPLITS: Final = {"S": "Part", "E": "Memo of part", "$": "Amount of part"}  
 _QIF_INVESTED: Final = {"N": "Action", "Y": "Security", "I": "Price", "Q": "Quantity", "O": "Commission"}
 _QIF_LISTS: Final = {"N": "Name", "D": "Description", "S": "Symbol"}  # of accounts, categories, classes and securities
 _QIF_LISTED: Final = ("!Account", "!Type:Cat", "!Type:Class", "!Type:Security")
-_OFX_BANKED: Final = {"DTPOSTED": "Date", "NAME": "Payee", "MEMO": "Memo", "TRNAMT": "Amount", "TRNTYPE": "Type"}
-_OFX_HELD: Final = {
-    "DTPRICEASOF": "Date",
-    "UNIQUEID": "Security",
-    "UNITS": "Units",
-    "UNITPRICE": "Price",
-    "MKTVAL": "Value",
-}
-_OFX_TRADED: Final = {"DTTRADE": "Date", "COMMISSION": "Commission", "TOTAL": "Amount"}
-_OFX: Final = {"CHECKNUM": "Number", **_OFX_BANKED, **_OFX_HELD, **_OFX_TRADED}
+_OFX: Final = {
+    "CHECKNUM": "Number", "DTPOSTED": "Date", "NAME": "Payee", "MEMO": "Memo", "TRNAMT": "Amount", "TRNTYPE": "Type",
+    "DTPRICEASOF": "Date", "UNIQUEID": "Security", "UNITS": "Units", "UNITPRICE": "Price", "MKTVAL": "Value",
+    "DTTRADE": "Date", "COMMISSION": "Commission", "TOTAL": "Amount",
+}  # fmt: skip
 _OFX_ACCOUNT: Final = {"ORG": "Bank", "ACCTID": "Account", "CURDEF": "Currency", "BALAMT": "Balance", "DTASOF": "Date"}
 # Of banks; of investments, also what is held.
 _OFX_TRANSACTION: Final = re.compile(

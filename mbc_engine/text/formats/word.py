@@ -71,16 +71,15 @@ class _Word:
         self._carried = ""  # the text of a paragraph whose end was deleted
         self._caption = ""
         self._in_list = False
-        self._styles = _styles(_roots(archive, main, "styles"))
-        self._numbering = _Numbering(_roots(archive, main, "numbering"))
+        self._styles = _styles(archive.linked_xml(main, "styles"))
+        self._numbering = _Numbering(archive.linked_xml(main, "numbering"))
         self._notes = {
             (kind, note.get(f"{_W}id")): note
             for kind in ("footnote", "endnote", "comment")
-            for root in _roots(archive, main, f"{kind}s")
+            for root in archive.linked_xml(main, f"{kind}s")
             for note in root
         }
-        headers = self._page_texts(archive, main, "header")
-        footers = self._page_texts(archive, main, "footer")
+        headers, footers = (self._page_texts(archive, main, kind) for kind in ("header", "footer"))
         for text in headers:
             self.builder.add(text)
         body = archive.xml(main).find(f"{_W}body")
@@ -94,7 +93,7 @@ class _Word:
 
     def _page_texts(self, archive: Archive, main: str, kind: str) -> list[str]:
         """The headers or footers, each once, though every part of a document may have its own."""
-        return list(dict.fromkeys(self._within(archive.xml(name)) for name in archive.linked(main, kind)))
+        return list(dict.fromkeys(map(self._within, archive.linked_xml(main, kind))))
 
     def _within(self, container: Element) -> str:
         builder = TextBuilder("\n")
@@ -243,10 +242,9 @@ class _Word:
 
 def _is_on_paper(run: Element) -> bool:
     """Whether nothing behind a run may have a colour: it is in no table or box, and has no shading."""
-    coloured = ("rPr/{W}shd", "rPr/{W}highlight", "pPr/{W}shd", "background")
+    coloured = (f"{_W}rPr/{_W}shd", f"{_W}rPr/{_W}highlight", f"{_W}pPr/{_W}shd", f"{_W}background")
     return not any(
-        element.tag in (f"{_W}tbl", f"{_W}txbxContent")
-        or any(element.find(f"{_W}{path}".replace("{W}", _W)) is not None for path in coloured)
+        element.tag in (f"{_W}tbl", f"{_W}txbxContent") or any(element.find(path) is not None for path in coloured)
         for element in (run, *run.iterancestors())
     )
 
@@ -411,10 +409,6 @@ def _heading_level(style: str, outline: str) -> int | None:
         return int(match[1])
     level = number_in(outline, 9) + 1
     return level if level <= 9 else None
-
-
-def _roots(archive: Archive, main: str, kind: str) -> Iterator[Element]:
-    return (archive.xml(name) for name in archive.linked(main, kind))
 
 
 def _value(element: Element | None, *path: str) -> str:
