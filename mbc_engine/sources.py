@@ -352,10 +352,10 @@ _OWNING: Final = re.compile(r"(?<=\w)['\u2019]s\b")
 
 def content_stems(question: str) -> set[str]:
     """The stems of a question's words, without function words unless there are no others."""
-    from mbc_engine.bank.words import stems_of, words_in
+    from mbc_engine.bank.words import stem_of, stems_of, words_in
 
-    words = words_in(_OWNING.sub("", question))
-    return stems_of(" ".join(words - _FUNCTION_WORDS)) or stems_of(question)
+    words = words_in(_OWNING.sub("", question)) - _FUNCTION_WORDS
+    return set(map(stem_of, words)) or stems_of(question)
 
 
 def sentence_around(passage: str, start: int, end: int) -> str:

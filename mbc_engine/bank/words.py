@@ -112,9 +112,9 @@ def _names_of_common_words(text: str) -> Iterator[str]:
             yield f"{match[1]} {match[2]}".lower()
 
 
-def stems_of(text: str) -> set[str]:
-    """The stems of a text's words."""
-    return {_stem(word) for word in words_in(text)}
+def stems_of(*texts: str) -> set[str]:
+    """The stems of the words of texts; two numbers are not read as one if they are in different texts."""
+    return {stem_of(word) for text in texts for word in words_in(text)}
 
 
 def word_numbers(text: str) -> list[int]:
@@ -453,10 +453,11 @@ def _common_words() -> frozenset[str]:
 @lru_cache(1 << 16)
 def number_of(word: str) -> int:
     """The CRC-32 of a word's stem, modulo the number of buckets."""
-    return zlib.crc32(_stem(word).encode()) % _BUCKETS
+    return zlib.crc32(stem_of(word).encode()) % _BUCKETS
 
 
-def _stem(word: str) -> str:
+def stem_of(word: str) -> str:
+    """A word of `words_in` without usual English endings, a number as it is."""
     if not word.isalpha():
         return word
     if len(word) >= _SHORTEST_STEM:

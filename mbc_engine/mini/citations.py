@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from mbc_engine.bank.words import stems_of, words_in
+from mbc_engine.bank.words import stem_of, stems_of, words_in
 from mbc_engine.mini.kinds.forms import NUMBERS
 from mbc_engine.text.chunks import split_sentences
 from mbc_engine.text.document import MONTH_NAMES
@@ -40,7 +40,7 @@ def says(text: str, quotation: str) -> bool:
     """Whether a written text has most words, and all numbers, of what was found in the passages."""
     found = words_in(quotation)
     numbers = {word for word in found if _NUMBER.search(word) or word in _COUNTS}
-    stems = stems_of(" ".join(found - ENGLISH))
+    stems = set(map(stem_of, found - ENGLISH))
     return numbers <= _spelled(words_in(text)) and len(stems & stems_of(text)) >= _LEAST_SHARED * len(stems)
 
 
@@ -66,7 +66,7 @@ def _is_supported(sentence: str, passages: "Sequence[_Known]") -> bool:
     facts |= {word for word in words_in(said) if _NUMBER.search(word) or word in _COUNTS}
     if any(words.isdisjoint(_spelled([word])) for word in facts - ENGLISH):
         return False
-    content = stems_of(" ".join(words_in(said) - ENGLISH))
+    content = set(map(stem_of, words_in(said) - ENGLISH))
     return len(content & stems) >= _LEAST_SHARED * len(content)
 
 

@@ -96,7 +96,7 @@ def features(
     names |= _owners(with_owners) if is_plain else set()
     labels = _labels(passages) if table_rows(sentence) else _labels_of_others(passage, answer.start)
     names |= asked & labels
-    numbers = stems_of(" ".join(_NUMBER.findall(question)))
+    numbers = stems_of(*_NUMBER.findall(question))
     absent = {
         stem
         for stem in asked - stems_of(known) - there
@@ -196,7 +196,7 @@ def _labels_of_others(passage: str, start: int) -> set[str]:
     own = [label for label, (first, last) in lines if first <= start < last]
     if not own or len({label for label, _ in lines}) < len(lines):
         return set()
-    return stems_of(" ".join(label for label, _ in lines if label not in own))
+    return stems_of(*(label for label, _ in lines if label not in own))
 
 
 def _shape(code: str) -> str:
@@ -219,7 +219,7 @@ def _labels(passages: Sequence[str]) -> set[str]:
     """The stems of what the rows of tables are about, by their first cells with words."""
     rows = chain.from_iterable(map(table_rows, passages))
     cells = (next((value for _, value in row if _WORD.search(value)), "") for row in rows)
-    return stems_of(" ".join(cells))
+    return stems_of(*cells)
 
 
 def _misplaced(

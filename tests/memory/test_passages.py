@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from mbc_engine import Memory, ingest, open_bank
-from mbc_engine.sources import Passages, best_sentence, matches
+from mbc_engine.bank.words import stems_of
+from mbc_engine.sources import Passages, best_sentence, content_stems, matches
 from tests.text_models import StandIn
 
 
@@ -137,3 +138,10 @@ def test_a_search_decodes_only_what_it_shows(recoded, folder):
     assert [(own.passage is None, own.sentence) for own in files] == [(is_gone, None) for is_gone in gone]
     assert [(own.passage, own.sentence) for own in after] == [(own.passage, own.sentence) for own in before]
     assert [own.text_from for own in after] == ["bank" if is_gone else "file" for is_gone in gone]
+
+
+def test_numbers_apart_are_not_read_as_one():
+    """Whatever the order of a set of words, which differs from process to process."""
+    numbers = ["100", *map(str, range(5, 60, 5)), *map(str, range(200, 240))]
+    assert content_stems(" euros, ".join(numbers)) == {*numbers, "euro"}
+    assert stems_of("7", "100") == {"7", "100"}

@@ -154,7 +154,7 @@ def is_of_one_row(question: str, text: str, texts: Sequence[str]) -> bool:
     if sum(names == tuple(name for name, _ in other) for each in texts for other in table_rows(each)) < 2:
         return False
     is_total = any(map(_TOTAL.search, names)) or any(map(_TOTAL.fullmatch, values))
-    return not is_total and content_stems(question).isdisjoint(stems_of(" ".join(values)))
+    return not is_total and content_stems(question).isdisjoint(stems_of(*values))
 
 
 def _of_sign(question: str, figures: Mapping[int, Decimal]) -> Mapping[int, Decimal]:
@@ -307,7 +307,7 @@ class _Table:
                 return []
             chosen = {number for number, day in dates.items() if _is_of(question, day, years)}
             wanted = {stem for stem in wanted if not stem.isdigit()} - _TIMES - _MONTHS
-        quantities = stems_of(" ".join(name for name in self.figures if name not in self.done))
+        quantities = stems_of(*(name for name in self.figures if name not in self.done))
         asked = [name for name in self.done if not wanted.isdisjoint(self.stems[name] - quantities)]
         if asked:
             done = self.done[min(asked, key=len)]

@@ -246,7 +246,7 @@ def table_column(question: str, passages: Sequence[Passage], best: int | None) -
         stem for stem in stems if any(stem in stems_of(passages[at].context) for at, _ in rows)
     }
     names = content_stems(" ".join(NAMED.findall(question))) if NAMED.search(question) else set()
-    values = stems_of(" ".join(value for _, row in rows for _, value in row))
+    values = stems_of(*(value for _, row in rows for _, value in row))
     bound = {stem for stem in stems - asked if stem in values or stem in names}
     if not asked:
         return _rows_with_value(stems, rows)
@@ -302,7 +302,7 @@ def cells_alike(question: str, passages: Sequence[Passage], best: int) -> Reply 
         return None
     found = on_one_line(passages[best].text[slice(*span)])
     column = next((name for at, row in rows if at == best for name, value in row if found in value), None)
-    values = stems_of(" ".join(value for _, row in rows for _, value in row))
+    values = stems_of(*(value for _, row in rows for _, value in row))
     items: dict[str, Item] = {}
     for at, row in sorted(rows, key=lambda row: passages[row[0]].place):
         cells, is_same = dict(row), passages[at].name.partition("#")[0] == passages[best].name.partition("#")[0]
