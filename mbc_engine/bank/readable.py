@@ -38,7 +38,7 @@ from mbc_engine.text import Chunk
 
 _T = TypeVar("_T")
 # Results in memory that `kept` keeps.
-_KEPT: Final = 3
+_KEPT: Final = 4
 
 
 class ReadableBank(ABC):
