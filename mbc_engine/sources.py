@@ -354,8 +354,9 @@ def content_stems(question: str) -> set[str]:
     """The stems of a question's words, without function words unless there are no others."""
     from mbc_engine.bank.words import stem_of, stems_of, words_in
 
-    words = words_in(_OWNING.sub("", question)) - _FUNCTION_WORDS
-    return set(map(stem_of, words)) or stems_of(question)
+    words = words_in(_OWNING.sub("", question))
+    content = {word for word in words if not _FUNCTION_WORDS.issuperset(word.split())}  # "what is" is a word as a name
+    return set(map(stem_of, content)) or stems_of(question)
 
 
 def sentence_around(passage: str, start: int, end: int) -> str:

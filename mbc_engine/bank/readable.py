@@ -73,7 +73,7 @@ class ReadableBank(ABC):
         self._of_banks(methodcaller("require", signature, shape))
 
     def version(self) -> tuple[Any, ...]:
-        """A value that changes with each write, by this process or another; takes microseconds."""
+        """A value that changes with each write, by this process or another; takes microseconds, or a call to a cluster."""
         return tuple(self._of_banks(methodcaller("version")))
 
     def is_replaced(self) -> bool:

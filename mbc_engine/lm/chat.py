@@ -6,7 +6,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -89,7 +89,7 @@ class LocalChat(ChatLM):
             ) from error
         # Tokenizers split only tokens that are marked as special, which <tool_call>, for one, may not be.
         self._acting = {id for token, id in tokenizer.get_added_vocab().items() if token.strip()}
-        self._prefix = lru_cache(_KEPT_PREFIXES)(self._read)
+        self._prefixes: dict[tuple[int, ...], KVPrefix] = {}
 
     def reply(self, text: str, question: str, *, max_new_tokens: int, on_token: OnToken = None) -> str:
         row = [*self._middle, *self._tokens(question), *self._tail]
@@ -110,8 +110,12 @@ class LocalChat(ChatLM):
         (ids,) = self.base.prompt_tokenizer.tokens([text])
         return [id for id in ids if id not in self._acting]
 
-    def _read(self, text: tuple[int, ...]) -> "KVPrefix":
-        return self.base.read(list(text), self._begun) if text else self._begun
+    def _prefix(self, text: tuple[int, ...]) -> "KVPrefix":
+        if text not in self._prefixes:
+            while len(self._prefixes) >= _KEPT_PREFIXES:
+                del self._prefixes[next(iter(self._prefixes))]
+            self._prefixes[text] = self.base.read(list(text), self._begun) if text else self._begun
+        return self._prefixes[text]
 
     @cached_property
     def _begun(self) -> "KVPrefix":

@@ -122,12 +122,13 @@ def _keep(encoder: Bert, file: Path, sources: Sequence[str]) -> None:
         onnx.save(_Graph(encoder).model(), made)
         _session(made, partial / file.name)
         made.unlink()
-        (partial / _MADE_OF).write_text("\n".join(sources), encoding="utf-8")
+        (partial / _MADE_OF).write_bytes(b"\0".join(map(os.fsencode, sources)))
 
-    for known in cache_folder("").glob(f"*/{_MADE_OF}"):  # of an environment that was deleted
-        if not all(map(os.path.exists, known.read_text(encoding="utf-8").splitlines())):
-            shutil.rmtree(known.parent, ignore_errors=True)
     unpack_once(file.parent, file.is_file, fill, "The encoder's layers")
+    for known in cache_folder("").glob(f"*/{_MADE_OF}"):  # of an environment that was deleted
+        with suppress(OSError):
+            if not all(map(os.path.exists, known.read_bytes().split(b"\0"))):
+                shutil.rmtree(known.parent)
 
 
 class _Graph:

@@ -40,7 +40,7 @@ def says(text: str, quotation: str) -> bool:
     """Whether a written text has most words, and all numbers, of what was found in the passages."""
     found = words_in(quotation)
     numbers = {word for word in found if _NUMBER.search(word) or word in _COUNTS}
-    stems = set(map(stem_of, found - ENGLISH))
+    stems = {stem_of(word) for word in found if not ENGLISH.issuperset(word.split())}
     return numbers <= _spelled(words_in(text)) and len(stems & stems_of(text)) >= _LEAST_SHARED * len(stems)
 
 
@@ -66,7 +66,7 @@ def _is_supported(sentence: str, passages: "Sequence[_Known]") -> bool:
     facts |= {word for word in words_in(said) if _NUMBER.search(word) or word in _COUNTS}
     if any(words.isdisjoint(_spelled([word])) for word in facts - ENGLISH):
         return False
-    content = set(map(stem_of, words_in(said) - ENGLISH))
+    content = {stem_of(word) for word in words_in(said) if not ENGLISH.issuperset(word.split())}
     return len(content & stems) >= _LEAST_SHARED * len(content)
 
 

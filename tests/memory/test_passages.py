@@ -145,3 +145,9 @@ def test_numbers_apart_are_not_read_as_one():
     numbers = ["100", *map(str, range(5, 60, 5)), *map(str, range(200, 240))]
     assert content_stems(" euros, ".join(numbers)) == {*numbers, "euro"}
     assert stems_of("7", "100") == {"7", "100"}
+
+
+def test_common_words_with_capitals_are_no_content():
+    assert content_stems("What Is The Capital Of France?") == {"capit", "franc"}
+    assert content_stems("When Did The Who Play?") == {"play"}
+    assert "the who" in content_stems("The Who")

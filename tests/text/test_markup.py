@@ -75,6 +75,14 @@ def test_manual_page(read_one):
         ("a\n.ie n \\{\\\n\\h'-04'\\(bu\\h'+03'\\c\n.\\}\n.el \\{\\\n.sp -1\n.IP \\(bu 2.3\n.\\}\nb", "a \u2022 b"),
         (".if t paper\n.if n terminal\n.ie \\n(.g groff\n.el other", "terminal other"),
         (".if t \\{\\\nnever closed", "never closed"),
+        (".if n \\{\n.ie t \\{ typeset \\}\n.el \\{ terminal \\}\nand\n.\\}\nend", "terminal and end"),
+        (".if t\\{\\\nhidden\n.\\}\nshown", "shown"),
+        (".if n .if n nested", "nested"),
+        (".de ZZ END\nhidden\n.END\nshown\n..", "shown"),
+        (".am ZZ\nhidden\n..\n.B\tshown", "shown"),
+        (".TS\nl l.\na\tb\n.SH AFTER\nend", "a: b\n\nAFTER\n\nend"),
+        (".SH No warranty\n.I No data is lost .", "No warranty\n\nNo data is lost ."),
+        (".Nm tmux\nand\n.Nm ,\n.Nm dir\nof\n.Nm", "tmux and tmux, dir of tmux"),
         (".\na\n.\nb\n.nf\n  c\nd\n.fi\ne\nf", "a b\nc\nd\ne f"),
         (".RS 4\na\n.RE\nb\n.IX Item x", "a\nb"),
         (
@@ -89,6 +97,14 @@ def test_manual_page(read_one):
 )
 def test_roff(read_one, page, text):
     assert read_one("tide", f'.\\" a comment\n{page}').text == text
+
+
+@pytest.mark.parametrize(
+    "page", [".if n " * 4000 + "x", ".if t \\{\n" * 40_000, ".de A\n" * 40_000, ".TS\nl.\n" + "T{\n" * 40_000]
+)
+def test_roff_that_never_closes(read_one, page):
+    """In linear time, without recursion: the last ones would take minutes."""
+    assert read_one("tide", f".TH TIDE 1\n{page}\nend").text.endswith("end")
 
 
 def test_restructured_text(read_one):

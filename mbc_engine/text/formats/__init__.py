@@ -67,7 +67,7 @@ FORMATS = (
     Format("org", "markup.read_org", (".org",), version=2),
     Format("asciidoc", "markup.read_asciidoc", (".adoc", ".asciidoc")),
     Format("wiki", "markup.read_wiki", (".wiki", ".mediawiki")),
-    Format("roff", "roff.read_roff", (".man", ".mdoc", ".roff", ".troff")),
+    Format("roff", "roff.read_roff", (".man", ".mdoc", ".roff", ".troff"), version=2),
     Format("tex", "markup.read_tex", (".tex", ".ltx"), version=4),
     Format("code", "markup.read_code", tuple(f".{suffix}" for suffix in _CODE.split())),
     Format("subtitles", "subtitles.read_subtitles", (".srt", ".vtt"), version=3),
