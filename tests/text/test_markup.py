@@ -77,6 +77,7 @@ def test_manual_page(read_one):
         (".if t \\{\\\nnever closed", "never closed"),
         (".if n \\{\n.ie t \\{ typeset \\}\n.el \\{ terminal \\}\nand\n.\\}\nend", "terminal and end"),
         (".if t\\{\\\nhidden\n.\\}\nshown", "shown"),
+        ("one\\*(Aqs \\*[lq]own\\*[rq]\\*x \\*(zzend", "one's \u201cown\u201d end"),
         (".if n .if n nested", "nested"),
         (".de ZZ END\nhidden\n.END\nshown\n..", "shown"),
         (".am ZZ\nhidden\n..\n.B\tshown", "shown"),

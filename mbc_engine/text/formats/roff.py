@@ -21,7 +21,7 @@ _DEFINITIONS: Final = word_set("de de1 am am1 ig")
 _CONDITION: Final = re.compile(r"(.*?)(?:[ \t]+|(?=\\\{)|\Z)(.*)")
 _LONGEST: Final = 10_000  # characters of a line with a condition
 _ESCAPE: Final = re.compile(
-    r"\\(?:f(?:\[\w*\]|\(..|.)|s[-+]?\d|[hlLovwx]'[^'\n]*'|\*(?:\[[^\]\n]*\]|\(..|.)"
+    r"\\(?:f(?:\[\w*\]|\(..|.)|s[-+]?\d|[hlLovwx]'[^'\n]*'|\*(?:\[(?P<text>[^\]\n]*)\]|\((?P<string>..)|.)"
     r"|\((?P<two>..)|\[(?P<name>[^\]\n]*)\]|(?P<one>.))"
 )
 # What names of signs stand for; other letters behind a backslash are themselves.
@@ -30,6 +30,8 @@ _SIGNS: Final = {
     **dict(zip(("aq", "dq", "hy", "mi", "ha", "ti", "rs", "e", "~", "0"), "'\"--^~\\\\  ", strict=True)),
     **dict.fromkeys("&|^/,%c:", ""),
 }
+# Texts that pages are given by roff, or define themselves for roff and other printers.
+_STRINGS: Final = {"Aq": "'", "lq": "\u201c", "rq": "\u201d", 'L"': "\u201c", 'R"': "\u201d", "--": "\u2014"}
 _ARGUMENT: Final = re.compile(r'"((?:[^"]|"")*)"?|(\S+)')
 _MDOC: Final = word_set("Fl Ar Op Nm Pa Ev Cm Dv Li Xr Sy Em No Ns Oo Oc Ql Sq Dq Pq Va Ic Xo")
 _REFERENCE: Final = re.compile(r"\bXr (\S+) (\d\w*)")  # to another page
@@ -165,4 +167,6 @@ def _printed(line: str) -> tuple[str, str]:
 
 
 def _sign(match: re.Match[str]) -> str:
+    if string := match["text"] or match["string"]:
+        return _STRINGS.get(string, "")
     return _SIGNS.get(match["two"] or match["name"] or match["one"] or "", match["one"] or "")
