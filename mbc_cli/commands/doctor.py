@@ -161,7 +161,7 @@ def _eight_bits() -> tuple[bool, str]:
     except ConfigError as error:
         return False, f"{error.message} {error.hint}"
     missing = [package for package in ("onnx", "onnxruntime") if installed_version(package) is None]
-    return not missing, f"pip install {' '.join(missing)}" if missing else "mini is faster for it"
+    return not missing, f"pip install {' '.join(missing)}" if missing else "mini answers faster"
 
 
 def _missing(model: str, hub: Report, broken: str | None) -> str | None:

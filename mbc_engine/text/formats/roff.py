@@ -17,6 +17,7 @@ _NEW_LINES: Final = word_set("br sp nf fi Bd Bl Ed El RS RE EX EE")
 # From where on the ends of lines are kept, and until where.
 _LITERAL: Final = {"nf": True, "EX": True, "fi": False, "EE": False, "Ed": False}
 _REQUEST: Final = re.compile(r"[.'][ \t]*(\S+?)(?:[ \t]+(.*)|(?=\\\{|\\\")(.*)|)")
+_COMMENTS: Final = ('.\\"', "'\\\"")
 _DEFINITIONS: Final = word_set("de de1 am am1 ig")
 _CONDITION: Final = re.compile(r"(.*?)(?:[ \t]+|(?=\\\{)|\Z)(.*)")
 _LONGEST: Final = 10_000  # characters of a line with a condition
@@ -78,8 +79,8 @@ def read_roff(stream: ByteStream) -> Iterator[Content]:
 
 def _shown(lines: Sequence[str]) -> Iterator[str]:
     """The lines without definitions, and of those with a condition what a terminal shows; all if braces do not match."""
-    marks = [line for line in lines if "\\{" in line or "\\}" in line]
-    shows_all = sum(line.count("\\{") - line.count("\\}") for line in marks if line[1:3] != '\\"') != 0
+    lines = [line for line in lines if not line.startswith(_COMMENTS)]
+    shows_all = sum(line.count("\\{") - line.count("\\}") for line in lines) != 0
     ends: dict[str, list[int]] = {}
     for number, line in enumerate(lines):
         if line.startswith("."):
@@ -107,7 +108,7 @@ def _shown(lines: Sequence[str]) -> Iterator[str]:
         text = shown.replace("\\}", "").strip() if "\\}" in line else shown
         if not hidden and (text not in ("", ".", "'") or not line):
             yield text
-        for _ in range(min(line.count("\\}"), len(blocks)) if line[1:3] != '\\"' else 0):
+        for _ in range(min(line.count("\\}"), len(blocks))):
             holds = blocks.pop()
             hidden -= not holds
 
