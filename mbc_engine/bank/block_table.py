@@ -50,12 +50,10 @@ from mbc_engine.bank.records import (
     unpack,
 )
 from mbc_engine.bank.text_codec import CHECK_BYTES, TextTable
-from mbc_engine.bank.words import WORDS, WordIndex, find_words, read_words, write_words
+from mbc_engine.bank.words import WORDS, WordIndex, WordPart, find_words, read_words, write_words
 
 # Decoded blocks in memory. Files come in folder order, so one block serves thousands of them.
 _CACHED_BLOCKS: Final = 4
-# Chunks whose words stay in memory, at about 75 bytes each.
-_INDEXED_CHUNKS: Final = 1 << 20
 # Chunks whose codes are scanned together: much of the time for 8,192 would go into numpy's calls. Several threads make
 # that longer, not shorter, as they wait for each other in each of these.
 _SCANNED_CHUNKS: Final = 1 << 15
@@ -162,19 +160,21 @@ class BlockTable:
         start, blocks = 0, iter(self.chunks_per_block().tolist() if numbers and self.header.keeps_text else ())
         while some := list(islice(blocks, _SEARCHED_BLOCKS)):
             with wrap_invalid_data(self.name):
-                chunks_of_words = find_words([self._word_index(*block) for block in some], numbers)
+                chunks_of_words = find_words(numbers, [self._words_with(numbers, *block) for block in some])
             for of_word, of_blocks in zip(chunks_of, chunks_of_words, strict=True):
                 of_word.append(of_blocks + start)
             start += sum(chunks for _, chunks in some)
         return list(map(np.concatenate, chunks_of))
 
-    def _word_index(self, block: int, chunks: int) -> WordIndex:
+    def _words_with(self, numbers: Sequence[int], block: int, chunks: int) -> WordPart:
         index = self._words.get(block)
         if index is None:
-            index = WordIndex(self.packed(block, "words"), chunks)
-            if sum(cached.chunks for cached in self._words.values()) + chunks <= _INDEXED_CHUNKS:
-                self._words[block] = index
-        return index
+            data = self.packed(block, "words")
+            index = self._words[block] = WordIndex(data, chunks)
+            return index.part_with(numbers, data)
+        # The checksum was verified with all of it, so a part is enough.
+        with self._connection.blobopen("words", "data", block, readonly=True) as blob:
+            return index.part_with(numbers, blob)
 
     def read_codes(self, read: Callable[[bytes, int], _T]) -> Iterator[tuple[_T, Lengths]]:
         """For all blocks in stored order, several at a time, `read` of their bits and number of chunks, and the lengths

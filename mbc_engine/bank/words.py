@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, lru_cache
 from importlib.resources import files
 from itertools import chain, pairwise, repeat
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -210,8 +210,8 @@ def read_words(data: bytes, chunks: int) -> Words:
     """The inverse of `write_words`. Raises ValueError if `data` is not exactly what it writes."""
     index = WordIndex(data, chunks)
     words, start = np.empty(index.total, np.int64), 0
-    for some in index.pieces():
-        _, numbers, counts, places = _read([(index, some)])
+    for part in index.pieces(data):
+        _, numbers, counts, places = _read([part])
         end = start + len(places)
         if end > index.total:
             raise ValueError("words do not add up")
@@ -268,37 +268,57 @@ def read_earlier_words(data: bytes, chunks: int, *, compressed_counts: bool) -> 
 
 
 class WordIndex:
-    """What `write_words` wrote, for `find_words`. Raises ValueError if `data` is malformed."""
+    """Where each range of numbers is in what `write_words` wrote. Raises ValueError if that is malformed."""
 
     def __init__(self, data: bytes, chunks: int) -> None:
         self.total = _TOTAL.unpack_from(data)[0] if len(data) >= _TOTAL.size else 0
         self.chunks, self.ranges = chunks, _ranges_of(self.total)
-        start = _TOTAL.size + 8 * self.ranges
-        if len(data) < start:
+        self._start = _TOTAL.size + 8 * self.ranges
+        if len(data) < self._start:
             raise ValueError("the word index is missing")
-        ends = np.frombuffer(data, "<u4", 2 * self.ranges, _TOTAL.size).astype(np.int64).reshape(-1, 2)
-        self.ends = np.vstack([np.zeros((1, 2), np.int64), ends])  # of numbers and bytes
-        self.data = memoryview(data)[start:]
-        if self.total > _most_words(data) or self.ends[-1, 0] > min(self.total, WORDS):
+        self.ends = np.zeros((self.ranges + 1, 2), np.uint32)  # of numbers and bytes
+        self.ends[1:] = np.frombuffer(data, "<u4", 2 * self.ranges, _TOTAL.size).reshape(-1, 2)
+        numbers, size = self.ends[-1].tolist()
+        if self.total > _most_words(data) or numbers > min(self.total, WORDS):
             raise ValueError("there are too many words")
-        if (np.diff(self.ends, axis=0) < 0).any() or self.ends[-1, 1] != len(self.data):
+        if (self.ends[1:] < self.ends[:-1]).any() or self._start + size != len(data):
             raise ValueError("words are too long or cut off")
-        self.shift = int(_shifts(int(self.ends[-1, 0]), WORDS))
+        self.shift = int(_shifts(numbers, WORDS))
 
-    def pieces(self) -> list[Indices]:
+    def pieces(self, data: bytes) -> Iterator["WordPart"]:
         """All ranges, a few at a time."""
-        return _pieces(self.ends[:-1, 1])
+        return (self._part(some, data) for some in _pieces(self.ends[:-1, 1].astype(np.int64)))
+
+    def part_with(self, numbers: Sequence[int], data: Any) -> "WordPart":
+        """The ranges that hold some numbers, from what it is the index of: bytes, or a blob of SQLite's."""
+        return self._part(distinct(_sought(numbers) * self.ranges // WORDS), data)
+
+    def _part(self, ranges: Indices, data: Any) -> "WordPart":
+        spans = zip(*(self._start + self.ends[at, 1].astype(np.int64) for at in (ranges, ranges + 1)), strict=True)
+        return WordPart(self, ranges, b"".join(data[start:end] for start, end in spans))
 
 
-def find_words(indexes: Sequence[WordIndex], numbers: Sequence[int]) -> list[Indices]:
+class WordPart(NamedTuple):
+    """Some ranges of numbers of an index, and the bytes that hold them."""
+
+    owner: WordIndex
+    ranges: Indices
+    data: bytes
+
+
+def _sought(numbers: Sequence[int]) -> Indices:
+    """The numbers, and those that they had in an earlier version."""
+    return np.array([*numbers, *(_BUCKETS + number % _EARLIER_BUCKETS for number in numbers)], np.int64)
+
+
+def find_words(numbers: Sequence[int], parts: Sequence[WordPart]) -> list[Indices]:
     """The chunks that contain each word, ascending, numbered on from one index to the next.
 
     Where an earlier version indexed them, those that may.
     """
-    sought = np.array([*numbers, *(_BUCKETS + number % _EARLIER_BUCKETS for number in numbers)], np.int64)
-    parts = [(index, distinct(sought * index.ranges // WORDS)) for index in indexes]
-    lengths = np.array([(index.ends[ranges + 1] - index.ends[ranges])[:, 1].sum() for index, ranges in parts], np.int64)
-    chunks = np.array([index.chunks for index in indexes], np.int64)
+    sought = _sought(numbers)
+    lengths = np.array([len(part.data) for part in parts], np.int64)
+    chunks = np.array([part.owner.chunks for part in parts], np.int64)
     first_chunks, chunks_of = np.cumsum(chunks) - chunks, [[np.empty(0, np.int64)] for _ in sought]
     for some in _pieces(np.cumsum(lengths) - lengths):  # together, as most of the time goes into numpy's many calls
         owners, known, counts, places = _read(parts[some[0] : some[-1] + 1])
@@ -313,19 +333,17 @@ def find_words(indexes: Sequence[WordIndex], numbers: Sequence[int]) -> list[Ind
     return [np.union1d(one, other) if len(other) else one for one, other in zip(now, earlier, strict=True)]
 
 
-def _read(parts: Sequence[tuple[WordIndex, Indices]]) -> tuple[Indices, Indices, Indices, Indices]:
-    """The numbers in some ranges of indexes: the index that each is in, the number, in how many chunks, and in which."""
-    firsts, lasts = [index.ends[at] for index, at in parts], [index.ends[at + 1] for index, at in parts]
-    sizes, lengths = (np.concatenate(lasts) - np.concatenate(firsts)).T
-    ranges, owners = np.concatenate([at for _, at in parts]), np.repeat(np.arange(len(parts)), list(map(len, firsts)))
-    of_index = np.array([(index.ranges, index.shift, index.chunks, index.total) for index, _ in parts], np.int64)
+def _read(parts: Sequence[WordPart]) -> tuple[Indices, Indices, Indices, Indices]:
+    """The numbers in some parts: the part that each is in, the number, in how many chunks, and in which."""
+    sizes, lengths = np.concatenate([index.ends[at + 1] - index.ends[at] for index, at, _ in parts]).T.astype(np.int64)
+    ranges, owners = (
+        np.concatenate([at for _, at, _ in parts]),
+        np.repeat(np.arange(len(parts)), [len(at) for _, at, _ in parts]),
+    )
+    of_index = np.array([(index.ranges, index.shift, index.chunks, index.total) for index, *_ in parts], np.int64)
     ranges_of_all, shift, chunks_of, totals = of_index[owners].T
     shift, chunks_of, totals = (np.repeat(each, sizes) for each in (shift, chunks_of, totals))
-    data = [
-        index.data[start:end]
-        for (index, _), first, last in zip(parts, firsts, lasts, strict=True)
-        for start, end in zip(first[:, 1].tolist(), last[:, 1].tolist(), strict=True)
-    ]
+    data = [part.data for part in parts]
     # Fields are read in windows of eight bytes.
     bits = _Bits(np.frombuffer(b"".join([*data, bytes(8)]), np.uint8))
     ends = np.append(0, np.cumsum(sizes))

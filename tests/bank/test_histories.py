@@ -186,7 +186,8 @@ class BankUnderTest:
                 bank.texts_at([len(listed)])
             words = [number_of(word) for word in ("quick", "8", "日本", "absent")]
             found = [[at for at, chunk in enumerate(texts) if word in word_numbers(chunk.text)] for word in words]
-            assert [own.tolist() for own in bank.chunks_with(words)] == found
+            for some in (words, words[:3]):  # once an index is known, only parts of it are read
+                assert [own.tolist() for own in bank.chunks_with(some)] == found[: len(some)]
             assert bank.chunks_with([]) == []
         else:
             assert bank.sizes().texts == 0
