@@ -236,7 +236,8 @@ def _run_command(command: str, memory: "Memory", last: Answer | None) -> None:
         case "/sources":
             for number, source in enumerate(sources, 1):
                 lines = (source.passage or "(the text is not available)").splitlines()
-                render.show_source(number, source, lines, with_bank=len(memory.paths) > 1)
+                is_found = last is not None and last.text is not None
+                render.show_source(number, source, lines, with_bank=len(memory.paths) > 1, with_share=is_found)
         case "/open" if sources:
             render.open_file(Path(sources[0].path), sources[0].line)
         case "/open":

@@ -163,11 +163,13 @@ def asked_line(asked: str) -> Text:
     return Text(f"Asked: {sanitise(asked)}", "dim italic")
 
 
-def source_line(label: str, source: Source, *, with_bank: bool = False) -> Text:
+def source_line(label: str, source: Source, *, with_bank: bool = False, with_share: bool = True) -> Text:
     bank = f"  in {display_path(source.bank)}" if with_bank else ""
-    share = f"  {source.share:.0%}" if source.share >= 0.005 else "  <1%"
     date = f"  {sanitise(source.date)}" if source.date else ""
-    ties = f"  tied with {pluralise(source.ties, 'other')}" if source.ties else ""
+    share = ties = ""
+    if with_share:
+        share = f"  {source.share:.0%}" if source.share >= 0.005 else "  <1%"
+        ties = f"  tied with {pluralise(source.ties, 'other')}" if source.ties else ""
     return Text.assemble(label, _source_link(source), (bank, "dim"), share, (date, "dim"), ties)
 
 
@@ -230,7 +232,9 @@ def show_answer(answer: Answer, *, with_bank: bool = False, is_streamed: bool = 
     if sources:
         out.print(f"\n{heading}")
     for number, source in sources.items():
-        show_source(number, source, [source.sentence] if source.sentence else [], with_bank=with_bank)
+        lines = [source.sentence] if source.sentence else []
+        # Beside "Not in this memory.", a share would be taken for the likelihood of an answer.
+        show_source(number, source, lines, with_bank=with_bank, with_share=answer.text is not None)
     if note := answer_note(answer):
         notes.print(note, style="yellow")
 
@@ -276,10 +280,12 @@ def _listed(answer: Answer) -> tuple[str, dict[int, Source]]:
     return "Sources:", sources
 
 
-def show_source(number: int, source: Source, lines: Sequence[str | Text], *, with_bank: bool = False) -> None:
+def show_source(
+    number: int, source: Source, lines: Sequence[str | Text], *, with_bank: bool = False, with_share: bool = True
+) -> None:
     """Print a source and its text, and the state of its file unless unchanged."""
     label = f"{number}. "
-    out.print(source_line(label, source, with_bank=with_bank))
+    out.print(source_line(label, source, with_bank=with_bank, with_share=with_share))
     for line in lines:
         print_indented(line, by=len(label))
     if state := file_state_note(source):

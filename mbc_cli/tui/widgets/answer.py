@@ -65,7 +65,7 @@ class ChatTurn(Vertical):
         self.mount(*(Static(Text(note), classes=kind) for note, kind in notes if note))
         if sources := rendering.item_sources(answer) or answer.sources:
             heading = pluralise(len(sources), "source" if is_found else "closest passage")
-            citations = (Citation(number, source) for number, source in enumerate(sources, 1))
+            citations = (Citation(number, source, with_share=is_found) for number, source in enumerate(sources, 1))
             self.mount(Collapsible(*citations, title=heading, collapsed=False))
 
     def fail(self, message: str, hint: str | None) -> None:
@@ -84,9 +84,9 @@ class ChatTurn(Vertical):
             sources.collapsed = is_folded
 
 
-def _place(source: Source) -> Content:
+def _place(source: Source, *, with_share: bool) -> Content:
     """Where a source is, its path in the theme's colour."""
-    line = rendering.source_line("", source)
+    line = rendering.source_line("", source, with_share=with_share)
     return Content.from_rich_text(line).stylize("$text-primary", 0, line.spans[0].end)
 
 
@@ -98,14 +98,14 @@ class Citation(Vertical, can_focus=True):
         Binding("down,j", "app.focus_next", "Down", show=False),
     ]
 
-    def __init__(self, number: int, source: Source) -> None:
+    def __init__(self, number: int, source: Source, *, with_share: bool) -> None:
         longest, state = _MAX_FIRST_SENTENCE if number == 1 else _MAX_SENTENCE, rendering.file_state_note(source)
-        share = (f"{bar(source.share, _BAR_WIDTH):<{_BAR_WIDTH}}", "$primary")
+        share = (f"{bar(source.share, _BAR_WIDTH):<{_BAR_WIDTH}} " if with_share else "", "$primary")
         sentence = " ".join((source.sentence or "").split())
         if len(sentence) > longest:
             sentence = f"{sentence[: longest - 2].rstrip()} …"
         super().__init__(
-            Static(Content.assemble(f"{number}. ", share, " ", _place(source))),
+            Static(Content.assemble(f"{number}. ", share, _place(source, with_share=with_share))),
             *([Static(Text(sanitise(sentence)), classes="quote")] if sentence else ()),
             *([Static(Text(f"! {sanitise(state)}", "italic"), classes="quote")] if state else ()),
         )
@@ -126,7 +126,7 @@ class PassagePane(VerticalScroll, can_focus=True):
         heading = self.query_one(".heading", Static)
         heading.display = not is_document
         note = f"{'! ' if state else ''}{_text_from(source, state)}"
-        heading.update(Content.assemble(_place(source), "\n", (note, "i")))
+        heading.update(Content.assemble(_place(source, with_share=False), "\n", (note, "i")))
         self.query_one(".passage", Static).update(passage)
         self.scroll_home(animate=False)
         for span in passage.spans:
