@@ -26,7 +26,6 @@ from mbc_engine.conversation import is_small_talk, joined, questions_in, reply_t
 from mbc_engine.errors import ConfigError, MBCError, NothingToRead, ShardLost, require_several
 from mbc_engine.machine import return_free_memory
 from mbc_engine.names import is_on_cluster
-from mbc_engine.ranking import relevant
 from mbc_engine.sources import OnDecoding, Passages, merged, text_model
 from mbc_engine.text import printable_path
 
@@ -243,7 +242,7 @@ class Memory:
     ) -> list[tuple[Source, ...]]:
         """The best passages for each query, best first, with shares and sentences; raises the same errors as `ask`.
 
-        Fewer than `top` if the others have next to no share. A document may have several, except in a hierarchical read, which finds only its best. The same text from
+        A document may have several, except in a hierarchical read, which finds only its best. The same text from
         several places is one passage. No reader is loaded.
         Without `with_text`, there are no sentences, and passages only if no language model has to decode them.
         """
@@ -260,12 +259,12 @@ class Memory:
             found = model.search(queries, scope, top=top, read_mode=options.read_mode)
             passages = Passages(bank, model.chunker, self._on_decoding)
             if not with_text:
-                best = [relevant(hits, top) for hits in found.chunks]
+                best = [hits[:top] for hits in found.chunks]
                 passages.of((), beside=[replace(hit, share=0.0) for hit in chain(*best)])
                 return [tuple(passages.source(hit, None) for hit in hits) for hits in best]
             ranked = model.ranked(queries, found, passages)
             for most in (top, top + _SPARE):
-                best = [relevant(hits, most) for hits in ranked]
+                best = [hits[:most] for hits in ranked]
                 passages.of(hit.chunk for hit in chain(*best))
                 listed = [merged(each) for each in passages.sources(queries, best)]
                 if all(len(each) == len(hits) for each, hits in zip(listed, best, strict=True)):

@@ -4,15 +4,12 @@ from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any, Final, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mbc_engine.bank import ReadableBank, Selection
-
-# Beside the best share; hardly any passage that answers a question has less.
-_NEGLIGIBLE: Final = 1e-6
 
 Lengths = NDArray[np.int64]
 Weights = NDArray[np.float32]
@@ -30,11 +27,6 @@ class Hit:
     share: float
     ties: int = 0
     document: int | None = None
-
-
-def relevant(hits: Sequence[Hit], top: int) -> list[Hit]:
-    """At most `top` of the best, without those whose share is next to nothing beside the first's."""
-    return [hit for hit in hits[:top] if hit.share >= _NEGLIGIBLE * hits[0].share]
 
 
 class Ranking:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mbc_engine.ranking import Hit, Ranking, relevant
+from mbc_engine.ranking import Ranking
 
 NOTHING = -math.inf
 # Documents by the scores of their chunks; no two kinds weigh the same, some weigh nothing, one outweighs all others.
@@ -91,10 +91,3 @@ def test_rankings_of_parts_join_to_that_of_all(scores, cuts, top):
             whole.add(block)
             parts[-1].add(block)
     assert Ranking(top).join(parts).result() == whole.result()
-
-
-def test_passages_with_next_to_no_share_are_left_out():
-    hits = [Hit(chunk, share) for chunk, share in enumerate((2e-3, 3e-9, 1e-9, 0.0))]
-    assert relevant(hits, 4) == hits[:2]  # 1e-9 is less than a millionth of the best
-    assert relevant(hits, 1) == hits[:1]
-    assert relevant([], 5) == []
