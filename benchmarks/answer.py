@@ -21,7 +21,7 @@ import torch
 from shapes import SHAPES, Shape, random_model
 from torch import Tensor, nn
 
-from mbc_engine.datasets.layout import made_up_stories
+from mbc_engine.datasets.examples import made_up_stories
 from mbc_engine.lm.base import DECODING, BaseLM, KVPrefix, first_line
 from mbc_engine.paper.memories import CodeMemory
 from mbc_engine.paper.model import MBC

@@ -23,7 +23,7 @@ from mbc_engine import Memory, load_model
 from mbc_engine.answer import AskOptions
 from mbc_engine.bank import MemoryBank
 from mbc_engine.datasets.by_name import load_examples
-from mbc_engine.datasets.layout import evenly_spaced
+from mbc_engine.datasets.examples import evenly_spaced
 from mbc_engine.metrics import compare
 
 PRECISIONS = ("float32", "auto")

@@ -27,7 +27,7 @@ from mbc_engine.bank import CodeShape, MemoryBank, delete
 from mbc_engine.paper.aggregator import Aggregator, AttentionBlock, CrossAttention, KeyValue
 from mbc_engine.paper.codebook import Codebook
 from mbc_engine.paper.memories import BankMemory, Router
-from mbc_engine.paper.reads import Reader, Reading, read
+from mbc_engine.paper.read_modes import Reader, Reading, read
 
 FOLDER: Final = Path("build/performance")
 WIDTHS: Final = {"distilgpt2": 768, "llama2-7b": 4096}  # D, by preset, which has the rest

@@ -25,7 +25,7 @@ from transformers import (
 
 from mbc_engine import load_examples, load_preset
 from mbc_engine.config import Config
-from mbc_engine.datasets.layout import QAExample
+from mbc_engine.datasets.examples import QAExample
 from mbc_engine.lm.base import BaseLM
 from mbc_engine.lm.encoders import Encoder
 from mbc_engine.lm.pretrained import base_dtype, disable_weight_repacking

@@ -13,7 +13,7 @@ import platformdirs
 import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
-from mbc_cli.text import sanitise
+from mbc_cli.formatting import sanitise
 from mbc_engine.atomic_write import PRIVATE_FILE, atomic_write, make_private_folder
 from mbc_engine.errors import ConfigError
 from mbc_engine.names import own_runs

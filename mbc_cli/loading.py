@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any, Final
 from rich.text import Text
 
 from mbc_cli.config import activity_log
+from mbc_cli.formatting import format_duration, pluralise, sanitise
 from mbc_cli.render.terminal import ProgressView, is_on, notes, print_verbose, status_spinner
-from mbc_cli.text import format_duration, pluralise, sanitise
 from mbc_engine.errors import ConfigError, ModelError
 from mbc_engine.machine import idle_threads, usable_threads
 from mbc_engine.names import find_model
 
 if TYPE_CHECKING:
-    from mbc_engine.datasets.layout import QAExample
+    from mbc_engine.datasets.examples import QAExample
     from mbc_engine.memory import Memory
     from mbc_engine.mini.writer import Writer
     from mbc_engine.model import Model

@@ -23,11 +23,11 @@ from mcp_types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import AfterValidator, BaseModel, Field, StringConstraints, ValidationError, create_model
 
 from mbc_cli import request_fields as fields
+from mbc_cli.formatting import pluralise, sanitise
+from mbc_cli.model_thread import ModelThread
 from mbc_cli.question_options import ask_options
 from mbc_cli.render.answer import answer_note, passage_json
 from mbc_cli.render.terminal import is_on
-from mbc_cli.service import Service
-from mbc_cli.text import pluralise, sanitise
 from mbc_engine import __version__
 from mbc_engine.answer import AskOptions, Label, State, TextFrom
 from mbc_engine.errors import BankError, ConfigError, DataError, MBCError
@@ -194,7 +194,7 @@ class MemoryServer:
     """Serves a memory to one client. Calls wait for the one thread that has the model."""
 
     def __init__(self, memory: Memory, allowed: Sequence[Path]) -> None:
-        self._allowed, self._service = tuple(allowed), Service(memory)
+        self._allowed, self._model_thread = tuple(allowed), ModelThread(memory)
         folders = ", ".join(map(printable_path, self._allowed)) or "none; the user can allow some with --allow FOLDER"
         writing = _READING.model_copy(update={"read_only_hint": False})
         tools = list[Tool]()
@@ -294,7 +294,7 @@ class MemoryServer:
         walked = find_allowed(paths, self._allowed, stop=stop)
         skipped: list[Skipped | FileSkipped] = list(walked.skipped)
         lost, total, done = list[ContentLost](), 0, 0
-        for event in self._service.memory.add(walked.files, stop=stop, follow_links=False):
+        for event in self._model_thread.memory.add(walked.files, stop=stop, follow_links=False):
             if isinstance(event, IngestStarted):
                 total = event.size
             elif isinstance(event, FileSkipped):
@@ -329,8 +329,8 @@ class MemoryServer:
     async def _lifespan(self, _: MCPServer[None]) -> AsyncIterator[None]:
         # File descriptor 1 already points to stderr, but what is left in Python's buffer would be written at the end.
         with redirect_stdout(sys.stderr):
-            if all(path.exists() for path in self._service.memory.paths):
-                self._service.submit(self._service.memory.open)  # the first call reports what is wrong
+            if all(path.exists() for path in self._model_thread.memory.paths):
+                self._model_thread.submit(self._model_thread.memory.open)  # the first call reports what is wrong
             yield
 
     async def _exit_on_signal(self, serving: anyio.CancelScope) -> None:
@@ -341,7 +341,7 @@ class MemoryServer:
 
     async def _exit(self) -> None:
         """Commit what is encoded, within the time that clients allow, and end the process."""
-        closed = self._service.close()
+        closed = self._model_thread.close()
         with anyio.move_on_after(_ENDING_SECONDS):
             await asyncio.wrap_future(closed)
         os._exit(0)
@@ -349,7 +349,7 @@ class MemoryServer:
     async def _run(self, work: Callable[[], BaseModel]) -> CallToolResult:
         """Run in the memory's thread; a call cancelled before its turn is dropped."""
         try:
-            result = await asyncio.wrap_future(self._service.submit(work))
+            result = await asyncio.wrap_future(self._model_thread.submit(work))
         except MBCError as error:
             lines = (fields.as_fields(line) for line in (error.message, error.hint) if line)
             raise ToolError("\n".join(map(sanitise, lines))) from error
@@ -359,8 +359,8 @@ class MemoryServer:
 
     def _banks(self) -> Memory:
         """The memory, if all its banks exist."""
-        for path in self._service.memory.paths:
+        for path in self._model_thread.memory.paths:
             if not path.exists():
                 hint = "Memorise files with the `ingest` tool or with `mbc ingest FOLDER`."
                 raise BankError(f"Nothing has been memorised yet: there is no bank at {path}.", hint=hint)
-        return self._service.memory
+        return self._model_thread.memory

@@ -11,8 +11,8 @@ import typer
 
 from mbc_cli.command_line import COMMON_PANEL, is_from_command_line
 from mbc_cli.config import DEFAULT_MODEL, default_bank, evaluation_names, options_by_key, runs_folder
+from mbc_cli.formatting import sanitise
 from mbc_cli.render.terminal import notes
-from mbc_cli.text import sanitise
 from mbc_engine.answer import AskOptions
 from mbc_engine.errors import ConfigError
 from mbc_engine.machine import usable_cores

@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from mbc_engine.bank import Banks, MemoryBank, Selection
     from mbc_engine.config import Config, load_preset
     from mbc_engine.datasets.by_name import load_examples
-    from mbc_engine.datasets.layout import QAExample
+    from mbc_engine.datasets.examples import QAExample
     from mbc_engine.errors import MBCError
     from mbc_engine.evaluation.bank_methods import EmptyBank, MemoryMethod, RetrieveAndRead
     from mbc_engine.evaluation.protocols import evaluate
     from mbc_engine.events import Event, run_to_completion
+    from mbc_engine.ingestion.ingest import ingest, ingest_stream, watch
     from mbc_engine.ingestion.reencode import reencode
-    from mbc_engine.ingestion.run import ingest, ingest_stream, watch
     from mbc_engine.memory import Conversation, Memory
     from mbc_engine.mini.model import RetrieverReader
     from mbc_engine.model import load_model, open_bank
@@ -33,14 +33,14 @@ _MODULES = {
     "bank": ("Banks", "MemoryBank", "Selection"),
     "config": ("Config", "load_preset"),
     "datasets.by_name": ("load_examples",),
-    "datasets.layout": ("QAExample",),
+    "datasets.examples": ("QAExample",),
     "errors": ("MBCError",),
     "evaluation.bank_methods": ("EmptyBank", "MemoryMethod", "RetrieveAndRead"),
     "paper.calibration": ("calibrate",),
     "evaluation.protocols": ("evaluate",),
     "events": ("Event", "run_to_completion"),
     "ingestion.reencode": ("reencode",),
-    "ingestion.run": ("ingest", "ingest_stream", "watch"),
+    "ingestion.ingest": ("ingest", "ingest_stream", "watch"),
     "memory": ("Conversation", "Memory"),
     "model": ("load_model", "open_bank"),
     "mini.model": ("RetrieverReader",),

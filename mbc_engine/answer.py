@@ -92,7 +92,7 @@ class Answer:
         totals, sizes: of the banks, summed.
         gain: what the bank adds to the answer's log-likelihood per token, in nats; None for a retriever-reader.
         codes: each code's share of the attention, [levels, positions, num_codes], summing to 1 per level; None unless
-            asked for. A hierarchical read estimates it, see `paper/reads.py`.
+            asked for. A hierarchical read estimates it, see `paper/read_modes.py`.
         extracted: the words of the passage that `confidence` refers to, if `text` was written from them; else None.
         written_by: the chat LM that wrote `text`, or one of the answers that it joins, by its name; None if it was not
             written. It may cite `sources` by their numbers, from 1.

@@ -295,16 +295,17 @@ class Memory:
         if isinstance(documents, Sequence) and not all(map(os.fspath, documents)):
             raise ConfigError("The path of a document is empty.", hint="The working folder is named `.`.")
         with self._writing(keeps_origins=keeps_origins, keeps_text=keeps_text) as bank:
-            from mbc_engine.ingestion import run
+            from mbc_engine.ingestion.ingest import ingest, ingest_stream
+            from mbc_engine.ingestion.ingest import watch as follow
             from mbc_engine.runs.ingests import recorded
 
             options["open_model"] = None if codec == "zstd" else text_model
             options["most_recoded"] = _RECODED_SOON if codec == "auto" else None
             if isinstance(documents, Sequence):
                 paths = [Path(document) for document in documents]
-                events = (run.watch if watch else run.ingest)(self.model, bank, paths, **options)
+                events = (follow if watch else ingest)(self.model, bank, paths, **options)
             else:
-                events = run.ingest_stream(self.model, bank, documents, **options)
+                events = ingest_stream(self.model, bank, documents, **options)
             # Nothing is logged for a bank that must not keep names.
             yield from recorded(events, self._log) if self._log and bank.header.keeps_origins else events
 

@@ -26,8 +26,8 @@ from mbc_engine.text import (
 from mbc_engine.text.characters import on_one_line, readable
 from mbc_engine.text.chunks import Chunker
 from mbc_engine.text.document import Place
+from mbc_engine.text.file_reader import is_changed
 from mbc_engine.text.language import ENGLISH, word_set
-from mbc_engine.text.reader import is_changed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

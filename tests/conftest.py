@@ -22,7 +22,7 @@ import hypothesis
 import pytest
 
 from mbc_engine.config import parse_config
-from mbc_engine.datasets.layout import QAExample
+from mbc_engine.datasets.examples import QAExample
 from mbc_engine.runs.event_log import EventLog
 
 # How long an example takes depends on the machine.

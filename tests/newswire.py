@@ -5,11 +5,11 @@ import runpy
 from dataclasses import asdict
 from pathlib import Path
 
-from mbc_engine.datasets import layout
+from mbc_engine import datasets
 
 _RECIPE = runpy.run_path(str(Path(__file__).parents[1] / "recipes" / "newswire" / "generate.py"))
 stories, examples = _RECIPE["stories"], _RECIPE["examples"]
-STORIES = str(Path(layout.__file__).with_name("stories.jsonl"))
+STORIES = str(Path(datasets.__file__).with_name("stories.jsonl"))
 TWO, OTHERS = f"{STORIES}[:2]", f"{STORIES}[2:6]"
 
 

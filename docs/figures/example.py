@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from mbc_cli.commands.demo import as_file, pick_questions
 from mbc_engine import MemoryBank, RetrieverReader, load_model
 from mbc_engine.bank import Origin, StoredDocument
-from mbc_engine.datasets.layout import QAExample, made_up_stories
+from mbc_engine.datasets.examples import QAExample, made_up_stories
 from mbc_engine.model import signature
 
 

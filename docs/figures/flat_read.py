@@ -13,7 +13,7 @@ from mbc_engine.config import load_preset
 from mbc_engine.paper.aggregator import Aggregator
 from mbc_engine.paper.codebook import Codebook
 from mbc_engine.paper.memories import CodeMemory, VectorMemory
-from mbc_engine.paper.reads import Reader, read
+from mbc_engine.paper.read_modes import Reader, read
 
 WIDTH = 768  # of DistilGPT2
 

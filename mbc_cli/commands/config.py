@@ -7,9 +7,9 @@ from typing import Annotated, Any
 import typer
 
 from mbc_cli import config
+from mbc_cli.formatting import display_path, sanitise
 from mbc_cli.options import JsonOption, argument, complete_config_keys
 from mbc_cli.render.terminal import notes, out, print_json, print_rows
-from mbc_cli.text import display_path, sanitise
 
 _KEY = "An option, such as model, or a command and its option, such as ask.sources."
 _VALUE = "The option's value; several if the option can be repeated."

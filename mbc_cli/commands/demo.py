@@ -13,14 +13,14 @@ from typing import Annotated, Any, Final
 from rich.text import Text
 
 from mbc_cli.command_line import interrupt_message
+from mbc_cli.formatting import display_path, format_duration, format_size, pluralise, sanitise
 from mbc_cli.loading import load_model, require_model
 from mbc_cli.options import DeviceOption, JsonOption, ModelOption, option
 from mbc_cli.render.answer import answer_text, confidence_words, source_json
 from mbc_cli.render.bank import holdings
 from mbc_cli.render.terminal import notes, out, print_indented, print_json
-from mbc_cli.text import display_path, format_duration, format_size, pluralise, sanitise
 from mbc_engine.answer import Answer
-from mbc_engine.datasets.layout import QAExample, made_up_stories
+from mbc_engine.datasets.examples import QAExample, made_up_stories
 from mbc_engine.errors import ConfigError
 from mbc_engine.events import IngestFinished
 from mbc_engine.metrics import compare

@@ -13,10 +13,10 @@ from rich.text import Text
 
 from mbc_cli.command_line import config_error
 from mbc_cli.config import config_path
+from mbc_cli.formatting import display_path, format_size, sanitise
 from mbc_cli.loading import hub_is_reachable, loading
 from mbc_cli.options import BankOption, JsonOption, ModelOption, RunsOption, option
 from mbc_cli.render.terminal import out, print_json
-from mbc_cli.text import display_path, format_size, sanitise
 from mbc_engine import __version__
 from mbc_engine.errors import ConfigError, MBCError, ModelError
 from mbc_engine.machine import has_integer_products, installed_version, installing, usable_cores

@@ -16,11 +16,11 @@ from rich.text import Text
 
 import mbc_engine
 from mbc_cli.command_line import interrupt_message, is_from_command_line, stop_on_interrupt, stopped
+from mbc_cli.formatting import display_path, format_duration, format_size, pluralise, sanitise
 from mbc_cli.loading import loading, open_memory, unpack_language_model
 from mbc_cli.options import BankOption, DeviceOption, JsonOption, ModelOption, WorkersOption, argument, option
 from mbc_cli.render.bank import content_summary, holdings, size_facts
 from mbc_cli.render.terminal import ProgressView, is_on, notes, out, print_facts, print_json, print_json_lines
-from mbc_cli.text import display_path, format_duration, format_size, pluralise, sanitise
 from mbc_engine import events
 from mbc_engine.errors import ConfigError, DataError
 from mbc_engine.machine import yield_to_others
@@ -176,7 +176,7 @@ def _require_files(
 ) -> None:
     """Raises DataError if a path is missing or unreadable, or if there are no files unless it prunes or watches."""
     from mbc_engine.bank.database import bytes_at
-    from mbc_engine.ingestion.run import holds_below
+    from mbc_engine.ingestion.ingest import holds_below
 
     def holds(*places: Path) -> bool:
         if not bytes_at(bank):

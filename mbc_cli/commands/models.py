@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 from mbc_cli import local_models
 from mbc_cli.command_line import interrupt_message
+from mbc_cli.formatting import display_path, format_size, pluralise, sanitise
 from mbc_cli.loading import loading
 from mbc_cli.local_models import LocalModel, components, shape_of
 from mbc_cli.options import JsonOption, RunsOption, argument, complete_models, complete_models_and_presets, option
 from mbc_cli.render.bank import code_layout, codebooks
 from mbc_cli.render.terminal import is_on, notes, out, print_facts, print_json, print_json_lines, print_table
-from mbc_cli.text import display_path, format_size, pluralise, sanitise
 from mbc_engine.errors import ModelError
 from mbc_engine.names import own_models, preset_names
 from mbc_engine.runs.training_runs import is_running

@@ -12,10 +12,10 @@ from rich.text import Text
 
 import mbc_engine
 from mbc_cli.command_line import interrupt_message
+from mbc_cli.formatting import sanitise
 from mbc_cli.loading import open_memory, require_model
 from mbc_cli.options import BanksOption, DeviceOption, LanguageModelOption, ModelOption, WeightsOption, option
 from mbc_cli.render.terminal import errors, is_on, notes, status_spinner
-from mbc_cli.text import sanitise
 from mbc_engine.errors import ConfigError
 from mbc_engine.machine import require_extra
 
@@ -75,7 +75,7 @@ def serve(
     from mbc_cli.http.documents import ClientDocuments, DocumentFolder
     from mbc_cli.http.routes import Served, application
     from mbc_cli.http.server import Server, listen, read_token, with_access_control
-    from mbc_cli.service import Service
+    from mbc_cli.model_thread import ModelThread
 
     token = read_token(token_file, host)
     if wrong := [origin for origin in allow_origin or () if not re.fullmatch(r"https?://[^/*\s]+", origin)]:
@@ -87,8 +87,8 @@ def serve(
             memory = open_memory(bank, model, device, weights=weight, llm=llm)
             client_documents = ClientDocuments(memory, folder)
             _prepare(client_documents, weight)
-        service = Service(memory, capacity=queue, batch=batch)
-        served = Served(service, client_documents, Path(model).resolve().name, other)
+        model_thread = ModelThread(memory, capacity=queue, batch=batch)
+        served = Served(model_thread, client_documents, Path(model).resolve().name, other)
         app = application(served, has_token=token is not None)
         guarded = with_access_control(app, token, max_body, on_crash=_report, origins=allow_origin or ())
         Server(guarded).run([listener])

@@ -15,13 +15,13 @@ from fastapi.security import HTTPBearer
 from starlette.background import BackgroundTask
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
+from mbc_cli.formatting import sanitise
 from mbc_cli.http import chat, documents
 from mbc_cli.http.documents import ClientDocuments, DocumentReply, ListReply, NewDocument, NewDocuments
 from mbc_cli.http.server import CLIENT_LEFT, EXCEPTION_HANDLERS, ApiError, ErrorReply, Json
 from mbc_cli.http.upstream import Upstream, for_upstream
+from mbc_cli.model_thread import SHUTTING_DOWN, ModelThread, ModelThreadClosed
 from mbc_cli.render.terminal import errors
-from mbc_cli.service import SHUTTING_DOWN, Service, ServiceClosed
-from mbc_cli.text import sanitise
 from mbc_engine import __version__
 from mbc_engine.errors import MBCError, NothingToRead
 
@@ -35,7 +35,7 @@ _NO_DOCUMENT: Final = (404, "There is no such document.", "document_not_found", 
 class Served:
     """What the routes serve: a memory in its thread, by its model's name, clients' documents, and another server."""
 
-    service: Service
+    model_thread: ModelThread
     documents: ClientDocuments
     name: str
     upstream: Upstream | None = None
@@ -74,7 +74,7 @@ class _Chat(APIRoute):
 
             async def remember(document: NewDocument) -> None:
                 try:
-                    await asyncio.wrap_future(served.service.submit_item(served.documents.change, item=[document]))
+                    await asyncio.wrap_future(served.model_thread.submit_item(served.documents.change, item=[document]))
                 except MBCError as error:
                     errors.print(sanitise(f"A conversation was not memorised: {error.message}"), style="red")
 
@@ -107,7 +107,7 @@ async def complete(body: chat.ChatRequest, request: Request, served: FromState) 
             loop.call_soon_threadsafe(tokens.put_nowait, token)
 
     question = (body.question, chat.completed_question(body.messages), on_token if body.stream else None)
-    work = served.service.submit_item(chat.answer, served.documents.current_memory, body.options, item=question)
+    work = served.model_thread.submit_item(chat.answer, served.documents.current_memory, body.options, item=question)
     if not body.stream:
         return JSONResponse(chat.completion(served.name, await _result(request, work)))
     answer = asyncio.wrap_future(work)
@@ -146,7 +146,7 @@ async def _until_disconnected(request: Request, wanted: asyncio.Future[Any], wor
             raise ApiError(499, CLIENT_LEFT)
         return wanted.result()
     except asyncio.CancelledError:
-        raise ServiceClosed(SHUTTING_DOWN) from None
+        raise ModelThreadClosed(SHUTTING_DOWN) from None
     finally:
         leaving.cancel()
         if not wanted.done():
@@ -155,7 +155,7 @@ async def _until_disconnected(request: Request, wanted: asyncio.Future[Any], wor
 
 async def _search(request: Request, served: Served, query: str, options: chat.SearchOptions, top: int) -> list[Json]:
     current = served.documents.current_memory
-    work = served.service.submit_item(chat.search, current, options.options(), top, item=query)
+    work = served.model_thread.submit_item(chat.search, current, options.options(), top, item=query)
     return await _result(request, work)  # type: ignore[no-any-return]
 
 
@@ -183,7 +183,7 @@ async def show_model(id: str, served: FromState) -> dict[str, str | int]:
 @router.get("/v1/bank", tags=["Inspect"])
 def show_bank(served: FromState) -> Json:
     """What the banks hold, and their sizes in bytes."""
-    memory = served.service.memory
+    memory = served.model_thread.memory
     header, totals, sizes = memory.info()
     model = {"model": header.signature.name, "fingerprint": header.signature.fingerprint}
     held = {**asdict(totals), "sizes": asdict(sizes), "missing": memory.missing_banks}
@@ -197,7 +197,7 @@ async def add(body: NewDocuments, request: Request, served: FromState) -> Respon
     """Memorise one document or several. Every question asked after the reply finds them."""
     sent = body if isinstance(body, list) else [body]
     size = sum(len(document.text) for document in sent) / documents.BATCH_CHARACTERS
-    work = served.service.submit_item(served.documents.change, item=sent, size=size)
+    work = served.model_thread.submit_item(served.documents.change, item=sent, size=size)
     replies = [reply.model_dump(exclude=_NO_TEXT) for reply in await _result(request, work)]
     return JSONResponse({"object": "list", "data": replies} if isinstance(body, list) else replies[0], 201)
 
@@ -228,14 +228,14 @@ async def remove(id: DocumentId, request: Request, served: FromState) -> dict[st
     if id.startswith(documents.INGESTED):
         message = "Only documents that clients sent can be removed here; `mbc bank remove` removes others."
         raise ApiError(403, message, "not_kept_here")
-    if not await _result(request, served.service.submit_item(served.documents.change, item=id)):
+    if not await _result(request, served.model_thread.submit_item(served.documents.change, item=id)):
         raise ApiError(*_NO_DOCUMENT)
     return {"id": id, "object": "document.deleted", "deleted": True}
 
 
 async def health(served: FromState) -> Response:
     """Whether the server accepts requests."""
-    is_open = served.service.is_open
+    is_open = served.model_thread.is_open
     return JSONResponse({"status": "ok" if is_open else "unavailable"}, 200 if is_open else 503)
 
 
@@ -244,11 +244,11 @@ def application(served: Served, *, has_token: bool) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        served.service.start()
+        served.model_thread.start()
         yield
         if served.upstream is not None:
             await served.upstream.close()
-        closed = asyncio.wrap_future(served.service.close())
+        closed = asyncio.wrap_future(served.model_thread.close())
         done, _ = await asyncio.wait([closed], timeout=_LAST_SECONDS)
         for future in done:
             future.result()

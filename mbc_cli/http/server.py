@@ -28,9 +28,9 @@ from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from mbc_cli.model_thread import ModelThreadClosed, QueueFull
 from mbc_cli.render.terminal import notes, out, print_verbose
 from mbc_cli.request_fields import as_fields
-from mbc_cli.service import QueueFull, ServiceClosed
 from mbc_engine.errors import BankBusy, BankError, ConfigError, DataError, MBCError, NothingToRead
 
 TOKEN_VARIABLE: Final = "MBC_TOKEN"  # noqa: S105
@@ -51,7 +51,7 @@ _ERROR_TYPES: Final = {401: "authentication_error", 429: "rate_limit_error"}
 # The status and code of the engine's errors, the most specific first.
 _ENGINE_ERRORS: Final = (
     (QueueFull, 429, "queue_full"),
-    (ServiceClosed, 503, "unavailable"),
+    (ModelThreadClosed, 503, "unavailable"),
     (NothingToRead, 400, "nothing_to_read"),
     (BankBusy, 503, "bank_busy"),
     (BankError, 500, "bank_error"),

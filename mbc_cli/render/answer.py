@@ -14,8 +14,8 @@ import typer
 from rich.style import Style
 from rich.text import Text
 
+from mbc_cli.formatting import display_path, format_duration, pluralise, sanitise
 from mbc_cli.render.terminal import notes, out, print_indented
-from mbc_cli.text import display_path, format_duration, pluralise, sanitise
 from mbc_engine.answer import Answer, AnswerItem, Confidence, Source
 from mbc_engine.errors import DataError
 from mbc_engine.sources import matches

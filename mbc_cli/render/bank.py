@@ -6,8 +6,8 @@ from dataclasses import asdict
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
+from mbc_cli.formatting import display_path, format_bytes_per_chunk, format_size, pluralise, sanitise
 from mbc_cli.render.terminal import out, print_facts, print_json, print_json_lines, print_rows
-from mbc_cli.text import display_path, format_bytes_per_chunk, format_size, pluralise, sanitise
 from mbc_engine.errors import ModelError
 from mbc_engine.sources import Files, text_model
 

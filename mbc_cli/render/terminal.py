@@ -13,7 +13,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from mbc_cli.text import format_duration, format_size, sanitise
+from mbc_cli.formatting import format_duration, format_size, sanitise
 
 if TYPE_CHECKING:
     from rich.progress import TaskID

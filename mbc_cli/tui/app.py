@@ -18,9 +18,9 @@ from textual.screen import Screen
 from textual.widgets import Footer, TabbedContent, Tabs
 
 from mbc_cli.config import DEFAULT_MODEL, activity_log
+from mbc_cli.formatting import sanitise
 from mbc_cli.render.answer import open_file
 from mbc_cli.render.terminal import notes
-from mbc_cli.text import sanitise
 from mbc_cli.tui import jobs
 from mbc_cli.tui.state import DashboardOptions, DashboardState, RunSummary
 from mbc_cli.tui.views import View

@@ -24,9 +24,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mbc_cli.config import activity_log, dashboard_settings
+from mbc_cli.formatting import sanitise
 from mbc_cli.loading import open_memory
-from mbc_cli.service import Service, ServiceClosed
-from mbc_cli.text import sanitise
+from mbc_cli.model_thread import ModelThread, ModelThreadClosed
 from mbc_cli.tui.state import BankSnapshot, DashboardOptions, RunSummary
 from mbc_engine.answer import Answer, AskOptions, Source, TextFrom
 from mbc_engine.atomic_write import atomic_write, make_private_folder
@@ -210,7 +210,7 @@ class AnswerWorker:
             [options.bank], options.model, options.device, llm=options.llm, on_decoding=self._decoding
         )
         self._conversation = Conversation(self._memory)
-        self._service = Service(self._memory, on_unload=self._unloaded)
+        self._model_thread = ModelThread(self._memory, on_unload=self._unloaded)
 
     def load(self) -> None:
         self._submit(self._load)
@@ -224,19 +224,19 @@ class AnswerWorker:
 
     def search(self, query: str) -> list[tuple[StoredDocument, Source]]:
         """The documents that match a query best, each with its best passage; waits for earlier questions."""
-        with suppress(ServiceClosed):  # the dashboard is closing
-            return self._service.submit(partial(self._search, query)).result()
+        with suppress(ModelThreadClosed):  # the dashboard is closing
+            return self._model_thread.submit(partial(self._search, query)).result()
         return []
 
     def close(self) -> None:
-        self._service.close()
+        self._model_thread.close()
 
     def _submit(self, work: Callable[[], object]) -> None:
         def report(future: Future[object]) -> None:
             if (error := future.exception()) is not None:
                 self._call_later(_raise, error)
 
-        self._service.submit(work).add_done_callback(report)
+        self._model_thread.submit(work).add_done_callback(report)
 
     def _load(self) -> None:
         with suppress(MBCError):  # which was reported

@@ -4,6 +4,7 @@ Removal, merging, export and undo are in `exchange`, checks in `verification`: n
 """
 
 from mbc_engine.bank.database import delete
+from mbc_engine.bank.inspection import CodeUse, code_uses, find_documents
 from mbc_engine.bank.memory_bank import Banks, MemoryBank, deleting_if_unused
 from mbc_engine.bank.readable import ReadableBank
 from mbc_engine.bank.records import (
@@ -27,6 +28,5 @@ from mbc_engine.bank.records import (
     perplexity,
     spread,
 )
-from mbc_engine.bank.search import CodeUse, code_uses, find_documents
 from mbc_engine.bank.selection import Selection
 from mbc_engine.bank.text_codec import OpenTextModel

@@ -24,7 +24,8 @@ from mbc_engine.bank.records import (
     StoredDocument,
     require_size,
 )
-from mbc_engine.bank.words import WORDS, Words
+from mbc_engine.bank.word_index import Words
+from mbc_engine.bank.words import WORDS
 from mbc_engine.errors import BankError
 from mbc_engine.text.context import LONGEST
 

@@ -50,7 +50,8 @@ from mbc_engine.bank.records import (
     unpack,
 )
 from mbc_engine.bank.text_codec import CHECK_BYTES, TextTable
-from mbc_engine.bank.words import WORDS, WordIndex, WordPart, find_words, read_words, write_words
+from mbc_engine.bank.word_index import WordIndex, WordPart, find_words, read_words, write_words
+from mbc_engine.bank.words import WORDS
 
 # Decoded blocks in memory. Files come in folder order, so one block serves thousands of them.
 _CACHED_BLOCKS: Final = 4

@@ -37,7 +37,7 @@ from mbc_engine.bank.records import (
 )
 from mbc_engine.bank.text_codec import LM_BATCH, OpenTextModel, decode_chunk, encode_chunk, recoded
 from mbc_engine.bank.upgrades import open_current
-from mbc_engine.bank.words import words_of
+from mbc_engine.bank.word_index import words_of
 from mbc_engine.errors import BankBusy, BankError, ConfigError, ModelMismatch
 from mbc_engine.text import Document
 

@@ -223,7 +223,7 @@ class StoredDocument:
         origins: everywhere it was read, in sorted order; empty in a bank without origins.
         codes: [chunks, tokens, levels], if requested or to be stored.
         texts: one per chunk, likewise: encoded, as `decode_chunk` takes them, or plain.
-        words: of a stored document's chunks, if the codes were requested, as `bank.words.Words`.
+        words: of a stored document's chunks, if the codes were requested, as `bank.word_index.Words`.
         outline: empty in a bank without contexts.
     """
 

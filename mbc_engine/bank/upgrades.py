@@ -20,7 +20,7 @@ from mbc_engine.bank.block_table import BlockTable
 from mbc_engine.bank.database import FORMAT_VERSION, TABLES, transaction
 from mbc_engine.bank.records import EncodedText, TextState
 from mbc_engine.bank.text_codec import LM, ZSTD, decode_texts, decompress, text_rows
-from mbc_engine.bank.words import read_earlier_words, words_of, write_words
+from mbc_engine.bank.word_index import read_earlier_words, words_of, write_words
 from mbc_engine.errors import BankError
 
 FIRST_UPGRADABLE: Final = 3

@@ -15,7 +15,7 @@ from mbc_engine.bank.block_table import BlockTable
 from mbc_engine.bank.records import BankHeader, BlockTotals, Counts, EncodedText, Indices, TextState, count, unpack
 from mbc_engine.bank.text_codec import LM, LM_BATCH, OpenTextModel, decode_texts, read_row
 from mbc_engine.bank.upgrades import open_current
-from mbc_engine.bank.words import read_words
+from mbc_engine.bank.word_index import read_words
 from mbc_engine.errors import BankDamaged, BankError
 from mbc_engine.events import BankVerified, DamageFound, Event, Progressed
 

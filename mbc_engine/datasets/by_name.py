@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from mbc_engine.datasets.layout import SQUAD, QAExample, Row, read_examples
+from mbc_engine.datasets.examples import SQUAD, QAExample, Row, read_examples
 from mbc_engine.errors import DataError
 from mbc_engine.machine import installing
 from mbc_engine.text.document import described

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
-from mbc_engine.datasets.layout import QAExample
+from mbc_engine.datasets.examples import QAExample
 from mbc_engine.errors import DataError
 from mbc_engine.text.decoding import LINE_CHARACTERS, lines, open_bytes, split_suffixes, storable
 from mbc_engine.text.document import UnreadableFile, reason

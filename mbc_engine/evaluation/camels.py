@@ -27,7 +27,7 @@ from torch.func import functional_call, jvp
 from torch.nn import functional
 from transformers import AutoConfig, AutoModel, PretrainedConfig, PreTrainedModel
 
-from mbc_engine.datasets.layout import QAExample
+from mbc_engine.datasets.examples import QAExample
 from mbc_engine.errors import DataError
 from mbc_engine.evaluation.fine_tuning import fit
 from mbc_engine.evaluation.language_models import MAX_NEW_TOKENS, QUESTION_WINDOW

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from mbc_engine.config import Config
 from mbc_engine.datasets.by_name import load_examples, own_validation
-from mbc_engine.datasets.layout import QAExample, digest, evenly_spaced, made_up_stories
+from mbc_engine.datasets.examples import QAExample, digest, evenly_spaced, made_up_stories
 from mbc_engine.datasets.questions import hold_out
 from mbc_engine.errors import DataError
 from mbc_engine.evaluation.methods import METHODS, Method, MethodKind, Protocol

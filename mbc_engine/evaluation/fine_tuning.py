@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from mbc_engine.config import LoraSettings
-from mbc_engine.datasets.layout import QAExample, evenly_spaced
+from mbc_engine.datasets.examples import QAExample, evenly_spaced
 from mbc_engine.errors import DataError
 from mbc_engine.evaluation.language_models import MAX_NEW_TOKENS, QUESTION_WINDOW, ClosedBook, passage_chunker
 from mbc_engine.evaluation.methods import Footprint

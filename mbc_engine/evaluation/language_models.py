@@ -8,7 +8,7 @@ from typing import Any, Final
 import bm25s
 import numpy as np
 
-from mbc_engine.datasets.layout import QAExample
+from mbc_engine.datasets.examples import QAExample
 from mbc_engine.evaluation.methods import Footprint, Method, MethodAnswer
 from mbc_engine.lm.base import BaseLM
 from mbc_engine.lm.encoders import padded_batches

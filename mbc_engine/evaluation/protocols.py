@@ -14,7 +14,7 @@ from functools import cached_property
 from statistics import fmean
 from typing import Any, NamedTuple
 
-from mbc_engine.datasets.layout import QAExample, evenly_spaced
+from mbc_engine.datasets.examples import QAExample, evenly_spaced
 from mbc_engine.errors import DataError
 from mbc_engine.evaluation.methods import Method
 from mbc_engine.evaluation.results import Cost, Measurement, Prediction, predict, score

@@ -17,7 +17,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from mbc_engine.atomic_write import atomic_write
 from mbc_engine.config import first_fault
-from mbc_engine.datasets.layout import QAExample
+from mbc_engine.datasets.examples import QAExample
 from mbc_engine.errors import ConfigError, DataError
 from mbc_engine.evaluation.methods import MethodAnswer
 from mbc_engine.evaluation.statistics import Difference, Interval, adjusted, compare_pairs, interval

@@ -26,7 +26,7 @@ import numpy as np
 
 from mbc_engine.bank import BankHeader, MemoryBank, ModelSignature
 from mbc_engine.errors import ConfigError, MBCError, ModelError, ModelMismatch
-from mbc_engine.ingestion.reading import ChunkedDocument, Item, KnownDocuments, digests_by_source, read_chunks
+from mbc_engine.ingestion.workers import ChunkedDocument, Item, KnownDocuments, digests_by_source, read_chunks
 from mbc_engine.machine import require_extra, usable_cores
 from mbc_engine.names import own_models, packaged_model
 from mbc_engine.text import printable_path

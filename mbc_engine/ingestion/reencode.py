@@ -12,8 +12,8 @@ from mbc_engine.bank.exchange import replace_content
 from mbc_engine.bank.text_codec import decode_found
 from mbc_engine.errors import BankError, ModelMismatch
 from mbc_engine.events import Event, IngestStarted
-from mbc_engine.ingestion.reading import ChunkedDocument, Item, digests_by_source, file_size, read_all
-from mbc_engine.ingestion.run import BATCH_CHUNKS, Run
+from mbc_engine.ingestion.ingest import BATCH_CHUNKS, Run
+from mbc_engine.ingestion.workers import ChunkedDocument, Item, digests_by_source, file_size, read_all
 from mbc_engine.lm.packaged import require_text_model
 from mbc_engine.model import Model, open_bank
 from mbc_engine.sources import text_model

@@ -1,4 +1,4 @@
-"""Choosing the answer among the spans found, and how likely it is right: a logistic regression.
+"""How likely an answer is right: a logistic regression on what is known of it and of its rivals.
 
 The best sign that the passages hold the answer at all is the reader's margin over "not here". It is a weaker sign of
 which of several likely answers is right. For that, all likely spans of all passages vote, weighted by their passages'
@@ -19,15 +19,13 @@ from mbc_engine.config import AnswerConfidence, Feature
 from mbc_engine.metrics import compare
 from mbc_engine.mini.kinds.passages import table_rows
 from mbc_engine.mini.span_reader import Span
-from mbc_engine.mini.words import EXCLUSIVE, POSSESSIVE, RELATIVES
+from mbc_engine.mini.word_matching import EXCLUSIVE, POSSESSIVE, RELATIVES
 from mbc_engine.sources import content_stems, sentence_around
 from mbc_engine.text import split_sentences
 from mbc_engine.text.language import AUXILIARIES, ENGLISH
 
 # The weight of a passage's log share relative to its spans' margins; chosen on held-out questions.
 PRIOR_WEIGHT: Final = 0.35
-# How much less a runner-up's score may be.
-_CLOSE: Final = 1.0
 _HIGH: Final = 0.8
 _LARGEST_MARGIN: Final = 16.0
 _LEAST_FOUND: Final = -2.0
@@ -39,32 +37,6 @@ def probability(values: Mapping[Feature, float], settings: AnswerConfidence) -> 
     """How likely an answer with these features is right."""
     odds = settings.intercept + sum(weight * values[name] for name, weight in settings.weights.items())
     return 0.5 + 0.5 * math.tanh(0.5 * odds)  # the sigmoid, without overflow
-
-
-def choose(spans: Sequence[Span | None], shares: Sequence[float]) -> int | None:
-    """The passage whose best span has the largest sum of margin and prior; the first wins a tie."""
-    return next(iter(_by_score(spans, shares)), None)
-
-
-def runner_up(spans: Sequence[Span | None], shares: Sequence[float]) -> int | None:
-    """The passage with another answer that is nearly as likely as the one chosen."""
-    scores = _by_score(spans, shares)
-    best = spans[next(iter(scores))] if scores else None
-    for passage, score in scores.items():
-        other = spans[passage]
-        if best and other and score > max(scores.values()) - _CLOSE and not compare(other.text, [best.text]).f1:
-            return passage
-    return None
-
-
-def _by_score(spans: Sequence[Span | None], shares: Sequence[float]) -> dict[int, float]:
-    """The sum of margin and prior of each passage, the largest first."""
-    scores = {
-        passage: span.margin + PRIOR_WEIGHT * _log(share)
-        for passage, (span, share) in enumerate(zip(spans, shares, strict=True))
-        if span is not None
-    }
-    return dict(sorted(scores.items(), key=lambda scored: -scored[1]))
 
 
 def features(
@@ -129,7 +101,7 @@ def features(
     closeness = (len(rest - absent) / len(rest)) ** 2 if rest else 0.25
     surprise = max(0.0 if is_found else 1.0, margin)
     signs = {name: surprise * closeness * bool(stems) for name, stems in suspects.items()}
-    return {"margin": margin, "votes": votes, "found": max(_log(max(shares)), _LEAST_FOUND), **signs}
+    return {"margin": margin, "votes": votes, "found": max(log_share(max(shares)), _LEAST_FOUND), **signs}
 
 
 # How alike a word is that is only misspelled; with this, no letter may be exchanged in a word of up to eight.
@@ -276,7 +248,7 @@ def _of_reader(spans: Sequence[Span | None], shares: Sequence[float], best: int)
             continue
         none = span.log_probability - span.margin
         for text, log in span.rivals:
-            vote = math.exp(min(_LARGEST_EXPONENT, log - none + PRIOR_WEIGHT * _log(share)))
+            vote = math.exp(min(_LARGEST_EXPONENT, log - none + PRIOR_WEIGHT * log_share(share)))
             total += vote
             behind += vote * compare(text, [answer.text]).f1
     margin = min(max(answer.margin, -_LARGEST_MARGIN), _LARGEST_MARGIN)
@@ -289,5 +261,6 @@ def label_of(probability: float, sure: float) -> Literal["high", "medium", "low"
     return "low" if probability < sure else "medium" if probability < _HIGH else "high"
 
 
-def _log(share: float) -> float:
+def log_share(share: float) -> float:
+    """The logarithm of a share, finite also for none."""
     return math.log(max(share, sys.float_info.min))

@@ -45,9 +45,9 @@ from mbc_engine.mini.kinds.lists import cells_alike, length_of_list
 from mbc_engine.mini.kinds.passages import Passage, Reply, search_text, table_rows
 from mbc_engine.mini.kinds.quotations import asked_there
 from mbc_engine.mini.penalties import penalty
-from mbc_engine.mini.reading import ReadChunk, SpanAnswer, likeliest, may_be_outdated, priors, two_likeliest
 from mbc_engine.mini.retrieval import Address, Scope, by_document
 from mbc_engine.mini.span_reader import Span, SpanReader, load_span_reader
+from mbc_engine.mini.span_selection import ReadChunk, SpanAnswer, likeliest, may_be_outdated, priors, two_likeliest
 from mbc_engine.mini.tables import work_out
 from mbc_engine.model import Draft, DraftItem, Model
 from mbc_engine.names import CONFIG, WEIGHTS

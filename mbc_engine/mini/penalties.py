@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Final, Literal, NamedTuple
 
 from mbc_engine.bank.words import stems_of
-from mbc_engine.mini.words import EXCLUSIVE, NEGATION, ORDINALS, POSSESSIVE, missing
+from mbc_engine.mini.word_matching import EXCLUSIVE, NEGATION, ORDINALS, POSSESSIVE, missing
 from mbc_engine.sources import Known, content_stems, sentence_around
 from mbc_engine.text import split_sentences
 from mbc_engine.text.dates import (

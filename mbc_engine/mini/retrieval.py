@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mbc_engine.bank import Codes, ReadableBank, Selection
-from mbc_engine.bank.search import plain_texts
+from mbc_engine.bank.inspection import plain_texts
 from mbc_engine.bank.words import content_words, matcher, number_of
 from mbc_engine.errors import BankError, ModelError
 from mbc_engine.lm.bert import one_thread

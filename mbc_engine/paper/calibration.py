@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from mbc_engine.atomic_write import atomic_write
 from mbc_engine.config import ConfidenceSettings
-from mbc_engine.datasets.layout import QAExample, evenly_spaced
+from mbc_engine.datasets.examples import QAExample, evenly_spaced
 from mbc_engine.errors import DataError, ModelError
 from mbc_engine.events import Calibrated, Event, Progressed
 from mbc_engine.names import CONFIG

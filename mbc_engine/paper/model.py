@@ -27,7 +27,7 @@ from mbc_engine.paper.codebook import Codebook
 from mbc_engine.paper.confidence import judge
 from mbc_engine.paper.memories import BankMemory, ReadableMemory, Router
 from mbc_engine.paper.prefix import PrefixNetwork
-from mbc_engine.paper.reads import Reader, Reading, read
+from mbc_engine.paper.read_modes import Reader, Reading, read
 from mbc_engine.ranking import Hit
 from mbc_engine.sources import Passages
 from mbc_engine.text.chunks import Chunker

@@ -9,12 +9,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from mbc_engine.datasets.layout import QAExample
+from mbc_engine.datasets.examples import QAExample
 from mbc_engine.metrics import Scores, compare, shortest
 from mbc_engine.paper.codebook import Codebook
 from mbc_engine.paper.memories import CodeMemory, ReadableMemory, VectorMemory
 from mbc_engine.paper.model import MBC
-from mbc_engine.paper.reads import Reader
+from mbc_engine.paper.read_modes import Reader
 from mbc_engine.text.chunks import Chunker
 
 # How many source documents an answer names.

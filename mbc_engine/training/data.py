@@ -11,7 +11,7 @@ from filelock import FileLock
 from torch import Tensor
 
 from mbc_engine.atomic_write import PRIVATE_FILE, make_private_folder
-from mbc_engine.datasets.layout import QAExample
+from mbc_engine.datasets.examples import QAExample
 from mbc_engine.events import Progressed
 from mbc_engine.lm.pretrained import state_digest
 from mbc_engine.metrics import shortest

@@ -15,7 +15,7 @@ from accelerate.tracking import get_available_trackers
 
 from mbc_engine import events
 from mbc_engine.config import Config, read_paper_config
-from mbc_engine.datasets.layout import QAExample, digest, evenly_spaced
+from mbc_engine.datasets.examples import QAExample, digest, evenly_spaced
 from mbc_engine.errors import ConfigError, DataError
 from mbc_engine.lm.pretrained import checkpoint_layers, is_fast_in_bf16
 from mbc_engine.machine import Throttle

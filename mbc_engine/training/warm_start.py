@@ -6,7 +6,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from mbc_engine.datasets.layout import QAExample
+from mbc_engine.datasets.examples import QAExample
 from mbc_engine.errors import ConfigError
 from mbc_engine.lm.encoders import mean_pooled
 from mbc_engine.metrics import Scores

@@ -30,7 +30,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args
 
-from mbc_engine.datasets.layout import QAExample
+from mbc_engine.datasets.examples import QAExample
 
 Split = Literal["train", "validation", "test"]
 

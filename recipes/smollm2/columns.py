@@ -28,7 +28,7 @@ from torch import Tensor
 from transformers.models.llama.modeling_llama import rotate_half
 
 from mbc_engine import load_examples, load_preset
-from mbc_engine.datasets.layout import QAExample, evenly_spaced
+from mbc_engine.datasets.examples import QAExample, evenly_spaced
 from mbc_engine.evaluation.fine_tuning import fit
 from mbc_engine.evaluation.statistics import interval
 from mbc_engine.lm.base import BaseLM, KVPrefix, load_base

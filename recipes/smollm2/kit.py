@@ -30,7 +30,7 @@ import torch
 
 from mbc_engine import load_examples, load_preset
 from mbc_engine.config import Config
-from mbc_engine.datasets.layout import QAExample, evenly_spaced
+from mbc_engine.datasets.examples import QAExample, evenly_spaced
 from mbc_engine.datasets.questions import permuted
 from mbc_engine.evaluation import language_models
 from mbc_engine.evaluation.cells import variant

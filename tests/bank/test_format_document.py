@@ -14,7 +14,8 @@ import pytest
 from mbc_engine.bank import BankHeader, CodeShape, MemoryBank, StoredDocument, text_codec
 from mbc_engine.bank.exchange import export
 from mbc_engine.bank.text_codec import decode_chunk
-from mbc_engine.bank.words import WORDS, words_of, write_words
+from mbc_engine.bank.word_index import words_of, write_words
+from mbc_engine.bank.words import WORDS
 from mbc_engine.text import Chunk, Document
 
 ROOT = Path(__file__).parents[2]

@@ -15,10 +15,11 @@ import zstandard
 
 from mbc_engine.bank import BankHeader, MemoryBank, Selection
 from mbc_engine.bank.exchange import merge, remove_with_proof
-from mbc_engine.bank.search import plain_texts
+from mbc_engine.bank.inspection import plain_texts
 from mbc_engine.bank.text_codec import MOST_READ
 from mbc_engine.bank.verification import verify
-from mbc_engine.bank.words import WORDS, WordIndex, read_words, write_words
+from mbc_engine.bank.word_index import WordIndex, read_words, write_words
+from mbc_engine.bank.words import WORDS
 from mbc_engine.errors import MBCError
 from mbc_engine.text import Chunk
 
@@ -318,7 +319,7 @@ def test_words_that_would_expand_too_much_are_refused_and_not_written(monkeypatc
     """Number 5 is in all chunks, and 3 and 900,000 in few of them."""
     words = np.sort(np.append(WORDS * np.arange(4000) + 5, [3, WORDS + 3, WORDS + 900_000]))
     data = write_words(words, 4000)
-    monkeypatch.setattr("mbc_engine.bank.words._FEW_WORDS", 10)
+    monkeypatch.setattr("mbc_engine.bank.word_index._FEW_WORDS", 10)
     with pytest.raises(ValueError, match="too many words"):
         WordIndex(data, 4000)
     written = write_words(words, 4000)

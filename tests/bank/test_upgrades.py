@@ -20,7 +20,8 @@ from mbc_engine.bank import MemoryBank, upgrades
 from mbc_engine.bank.database import FORMAT_VERSION
 from mbc_engine.bank.exchange import export
 from mbc_engine.bank.verification import verify
-from mbc_engine.bank.words import read_earlier_words, word_numbers
+from mbc_engine.bank.word_index import read_earlier_words
+from mbc_engine.bank.words import word_numbers
 from mbc_engine.errors import BankError
 from mbc_engine.events import DamageFound
 from tests.text_models import StandIn

@@ -8,17 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mbc_engine.bank.words import (
-    WORDS,
-    WordIndex,
-    find_words,
-    number_of,
-    read_words,
-    word_numbers,
-    words_in,
-    words_of,
-    write_words,
-)
+from mbc_engine.bank.word_index import WordIndex, find_words, read_words, words_of, write_words
+from mbc_engine.bank.words import WORDS, number_of, word_numbers, words_in
 
 
 @st.composite

@@ -79,7 +79,7 @@ def test_no_heavy_imports(home, make_bank, record, monkeypatch):
 
 # What only some commands need.
 OPTIONAL = {
-    *(f"mbc_cli.{name}" for name in ("http", "mcp", "tui", "service", "request_fields")),
+    *(f"mbc_cli.{name}" for name in ("http", "mcp", "tui", "model_thread", "request_fields")),
     *(f"mbc_engine.{name}" for name in ("evaluation", "training", "ingestion", "datasets", "paper", "events")),
     *(f"mbc_engine.{name}" for name in ("bank.exchange", "mini", "mini.writer", "shards")),
     *("numpy", "numpy.ma", "pydantic", "filelock", "http.client", "huggingface_hub.file_download", "bitsandbytes"),

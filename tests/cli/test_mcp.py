@@ -43,7 +43,7 @@ def serving(stub):
             async with Client(server.server) as connected:
                 yield connected
         finally:
-            server._service.close()
+            server._model_thread.close()
 
     return client
 

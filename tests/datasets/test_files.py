@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mbc_engine.datasets.layout import read_examples
+from mbc_engine.datasets.examples import read_examples
 from mbc_engine.errors import DataError
 from tests.datasets.conftest import ROW, as_lines
 

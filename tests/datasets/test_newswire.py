@@ -6,7 +6,7 @@ from dataclasses import astuple
 
 import pytest
 
-from mbc_engine.datasets.layout import made_up_stories
+from mbc_engine.datasets.examples import made_up_stories
 from tests.newswire import examples, stories
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mbc_engine.datasets.layout import QAExample
+from mbc_engine.datasets.examples import QAExample
 from mbc_engine.datasets.questions import Question, hold_out, load_questions, permuted, stream_questions
 from mbc_engine.errors import DataError
 

@@ -6,7 +6,7 @@ import torch
 from safetensors.torch import load_file
 
 from mbc_engine.config import LoraSettings
-from mbc_engine.datasets.layout import QAExample
+from mbc_engine.datasets.examples import QAExample
 from mbc_engine.errors import DataError, ModelError
 from mbc_engine.evaluation import fine_tuning
 from mbc_engine.evaluation.fine_tuning import FineTuned, add_gradients, batches_by_length, sweep, train_on_questions

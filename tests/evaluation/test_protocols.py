@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mbc_engine import evaluate
-from mbc_engine.datasets.layout import QAExample, evenly_spaced
+from mbc_engine.datasets.examples import QAExample, evenly_spaced
 from mbc_engine.errors import DataError
 from mbc_engine.evaluation.methods import Footprint, MethodAnswer
 from mbc_engine.evaluation.protocols import online, retention, stream

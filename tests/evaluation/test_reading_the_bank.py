@@ -10,7 +10,7 @@ from functools import partial
 
 import pytest
 
-from mbc_engine.datasets.layout import QAExample
+from mbc_engine.datasets.examples import QAExample
 from mbc_engine.evaluation.bank_methods import (
     EmptyBank,
     MemoryMethod,

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import strategies as st
 
-from mbc_engine.datasets.layout import QAExample
+from mbc_engine.datasets.examples import QAExample
 from mbc_engine.errors import ConfigError, DataError
 from mbc_engine.evaluation.methods import MethodAnswer
 from mbc_engine.evaluation.results import (

@@ -22,8 +22,8 @@ from mbc_engine import ingest, open_bank
 from mbc_engine.bank.exchange import undo_removal
 from mbc_engine.errors import BankError, DataError, ModelError, ModelMismatch
 from mbc_engine.events import ContentLost, DocumentsIngested, FilesLeftOut, IngestStarted
-from mbc_engine.ingestion.reading import ChunkedDocument, FileRead, Workers, read_all
-from mbc_engine.ingestion.run import ingest_stream
+from mbc_engine.ingestion.ingest import ingest_stream
+from mbc_engine.ingestion.workers import ChunkedDocument, FileRead, Workers, read_all
 from mbc_engine.mini.model import save
 from mbc_engine.paper.model import MBC
 from mbc_engine.sources import Files
@@ -35,8 +35,8 @@ from tests.ingestion.conftest import last_of, lines, skipped, sources
 @pytest.fixture(autouse=True)
 def untimed(monkeypatch):
     """Commits and reports depend on what is done, however long it takes."""
-    monkeypatch.setattr("mbc_engine.ingestion.run._COMMIT_SECONDS", math.inf)
-    monkeypatch.setattr("mbc_engine.ingestion.run._REPORT_SECONDS", math.inf)
+    monkeypatch.setattr("mbc_engine.ingestion.ingest._COMMIT_SECONDS", math.inf)
+    monkeypatch.setattr("mbc_engine.ingestion.ingest._REPORT_SECONDS", math.inf)
 
 
 def write_rows(path, *names):
@@ -101,7 +101,7 @@ def test_what_cannot_be_kept_for_an_undo_is_pruned_all_the_same(model, bank, fol
         raise BankError("The disk is full.")
 
     with monkeypatch.context() as patch:
-        patch.setattr("mbc_engine.ingestion.run.remove_undoably", refuse)
+        patch.setattr("mbc_engine.ingestion.ingest.remove_undoably", refuse)
         last = last_of(ingest(model, bank, [folder], prune=True))
     assert (last.removed, last.pruned, sources(bank)) == (1, 0, ["0.txt", "2.txt", "3.txt"])
 
@@ -110,7 +110,7 @@ def test_losses_are_told_once(model, bank, folder, monkeypatch, tmp_path):
     monkeypatch.setattr("mbc_engine.text.decoding.PIECE_BYTES", 64)
     text = "Ada moved to Bergen.\n" * 10
     content = Content(text, text.encode(), losses=("3 pictures", "1 macro"))
-    monkeypatch.setattr("mbc_engine.text.reader.read_rows", lambda *_: iter([content]))
+    monkeypatch.setattr("mbc_engine.text.file_reader.read_rows", lambda *_: iter([content]))
     lost = [event for event in ingest(model, bank, [folder / "0.txt"]) if isinstance(event, ContentLost)]
     assert lost == [ContentLost(str(folder / "0.txt"), ("3 pictures", "1 macro"))]
     assert not any(isinstance(event, ContentLost) for event in ingest(model, bank, [folder / "0.txt"]))
@@ -298,14 +298,14 @@ def test_order_of_encoding_does_not_matter(model, bank, texts, fresh_lines, monk
             yield [places[index][0] for index in chosen], np.concatenate([codes[index] for index in chosen])
 
     replace_steps(monkeypatch, mixed)
-    monkeypatch.setattr("mbc_engine.ingestion.run._COMMIT_SECONDS", rng.choice([0.0, math.inf]))
+    monkeypatch.setattr("mbc_engine.ingestion.ingest._COMMIT_SECONDS", rng.choice([0.0, math.inf]))
     last = last_of(ingest(model, bank, [texts], batch_chunks=rng.choice([1, 8, 128])))
     assert last.chunks == last.bank_chunks
     assert lines(bank) == expected
 
 
 def test_progress_counts_chunks_and_bytes(model, bank, texts, monkeypatch):
-    monkeypatch.setattr("mbc_engine.ingestion.run._REPORT_SECONDS", 0.0)
+    monkeypatch.setattr("mbc_engine.ingestion.ingest._REPORT_SECONDS", 0.0)
     events = ingest(model, bank, [texts])
     reports = [event for event in events if isinstance(event, DocumentsIngested) and event.chunks]
     assert [event.chunks for event in reports] == [1, 2, 3, 4, 5, 6, 7, 7]
@@ -318,7 +318,7 @@ def test_progress_counts_chunks_and_bytes(model, bank, texts, monkeypatch):
 
 
 def test_overdue_documents_are_committed(model, bank, texts, monkeypatch):
-    monkeypatch.setattr("mbc_engine.ingestion.run._COMMIT_SECONDS", 0.0)
+    monkeypatch.setattr("mbc_engine.ingestion.ingest._COMMIT_SECONDS", 0.0)
     for event in ingest(model, bank, [texts]):
         if isinstance(event, DocumentsIngested):
             assert bank.totals().documents == event.documents
@@ -408,7 +408,7 @@ def test_file_that_crashes_its_worker_is_skipped(model, bank, folder):
 
 def test_file_that_takes_too_long_is_skipped(model, bank, folder, monkeypatch):
     (folder / "0.md").write_text("**a** [b](c)\n" * 40_000)
-    monkeypatch.setattr("mbc_engine.ingestion.reading._MOST_SECONDS", 1e-6)
+    monkeypatch.setattr("mbc_engine.ingestion.workers._MOST_SECONDS", 1e-6)
     items = list(read_all([folder / "0.md"], bank, model.chunker, workers=1))
     assert [item for item in items if item][1:] == [
         Skipped(str(folder / "0.md"), "takes too long to read"),
@@ -424,6 +424,6 @@ def test_workers_end_with_their_ingest(model, bank, folder, monkeypatch):
     with Workers(sorted(folder.glob("*.txt")), bank.path, model.chunker, 2):
         pass  # still starting
     assert multiprocessing.active_children() == []
-    monkeypatch.setattr("mbc_engine.ingestion.reading._PATIENCE", 0.0)
+    monkeypatch.setattr("mbc_engine.ingestion.workers._PATIENCE", 0.0)
     with closing(read_all([folder / "0.txt"], bank, model.chunker, workers=1)) as items:
         assert next(items) is None  # nobody waits for a process to start

@@ -177,7 +177,9 @@ def test_files_that_crash_actors_are_named(model, tmp_path, monkeypatch):
     (folder / "0150.txt").write_text("A deadly story.")
     own = model.chunker
     monkeypatch.setitem(model.__dict__, "chunker", KillingChunker(own.tokenizer, own.capacity))
-    monkeypatch.setattr("mbc_engine.ingestion.run._COMMIT_SECONDS", math.inf)  # what is encoded is saved by the error
+    monkeypatch.setattr(
+        "mbc_engine.ingestion.ingest._COMMIT_SECONDS", math.inf
+    )  # what is encoded is saved by the error
     with open_bank(model, tmp_path / "b.mbc") as bank:
         with pytest.raises(MBCError, match=r"0140\.txt to .*0159\.txt, died 4 times") as raised:
             list(ingest(model, bank, [folder], actors=TWO))

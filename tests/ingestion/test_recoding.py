@@ -15,7 +15,7 @@ from mbc_engine.bank.exchange import export
 from mbc_engine.bank.verification import verify
 from mbc_engine.errors import ModelError
 from mbc_engine.events import BankVerified, TextsRecoded
-from mbc_engine.ingestion.run import watch
+from mbc_engine.ingestion.ingest import watch
 from tests.ingestion.conftest import last_of
 from tests.text_models import StandIn
 

@@ -10,8 +10,8 @@ from mbc_engine.bank.exchange import export
 from mbc_engine.bank.text_codec import decode_chunk
 from mbc_engine.errors import BankError
 from mbc_engine.events import DocumentsIngested
+from mbc_engine.ingestion.ingest import ingest_stream
 from mbc_engine.ingestion.reencode import reencode
-from mbc_engine.ingestion.run import ingest_stream
 from mbc_engine.model import signature
 from mbc_engine.paper.model import MBC
 from tests.ingestion.conftest import last_of, skipped

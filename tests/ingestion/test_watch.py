@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from mbc_engine.events import IngestFinished
-from mbc_engine.ingestion.run import watch
+from mbc_engine.ingestion.ingest import watch
 from tests.ingestion.conftest import sources
 
 

@@ -12,9 +12,9 @@ from mbc_engine.answer import AskOptions
 from mbc_engine.bank import Banks
 from mbc_engine.config import ConfidenceSettings
 from mbc_engine.errors import BankError, ConfigError
-from mbc_engine.ingestion.run import ingest_stream
+from mbc_engine.ingestion.ingest import ingest_stream
 from mbc_engine.paper.memories import BankMemory
-from mbc_engine.paper.reads import Reading
+from mbc_engine.paper.read_modes import Reading
 
 QUESTIONS = ["Who won?", "Who moved?"]
 ROUTING = ("gpt2", "bert", "model.routing=true")

@@ -1,4 +1,4 @@
-"""Which span is the answer, and how likely it is right, by hand."""
+"""How likely an answer is right, by hand."""
 
 import math
 from dataclasses import replace
@@ -7,14 +7,7 @@ from typing import get_args
 import pytest
 
 from mbc_engine.config import AnswerConfidence, Feature
-from mbc_engine.mini.confidence import (
-    PRIOR_WEIGHT,
-    choose,
-    features,
-    label_of,
-    probability,
-    runner_up,
-)
+from mbc_engine.mini.confidence import PRIOR_WEIGHT, features, label_of, probability
 from mbc_engine.mini.span_reader import Span
 
 
@@ -25,23 +18,6 @@ def span(text, margin, *rivals, log=-1.0):
 def of_reader(spans, shares):
     values = features("Who?", [""] * len(spans), "", spans, shares, 0)
     return values["margin"], values["votes"]
-
-
-def test_choice_by_margin_and_prior():
-    spans = [span("Ada", 1.0), None, span("Hugo", 3.0)]
-    assert choose(spans, [1.0, 1.0, 1.0]) == 2
-    assert choose(spans, [1.0, 1.0, math.exp(-2.1 / PRIOR_WEIGHT)]) == 0
-    assert choose([span("Ada", 1.0), span("Hugo", 1.0)], [0.5, 0.5]) == 0
-    assert choose([None], [1.0]) is None
-    assert choose([], []) is None
-    assert choose([span("Ada", 1.0)], [0.0]) == 0
-
-
-def test_runner_up_is_close_and_another():
-    spans = [span("on Friday", 0.4), None, span("Friday", 1.0), span("Sunday", 0.1), span("Monday", -0.1)]
-    assert runner_up(spans, [1.0] * 5) == 3
-    assert runner_up(spans, [1.0, 1.0, 1.0, 0.5, 1.0]) is None
-    assert runner_up([None], [1.0]) is None
 
 
 def test_features():

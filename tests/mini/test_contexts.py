@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from mbc_engine import Memory, ingest, open_bank, reencode
-from mbc_engine.ingestion.reading import chunked
+from mbc_engine.ingestion.workers import chunked
 from mbc_engine.mini.model import CONTEXT_WEIGHT
 from mbc_engine.text import Document
 from mbc_engine.text.document import Section

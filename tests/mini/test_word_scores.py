@@ -15,17 +15,18 @@ from numpy.typing import NDArray
 
 from mbc_engine import Selection
 from mbc_engine.bank import BankHeader, Banks, CodeShape, MemoryBank, ModelSignature, Origin, StoredDocument
-from mbc_engine.bank import words as index
 from mbc_engine.bank.exchange import merge
+from mbc_engine.bank.word_index import words_of
+from mbc_engine.bank.words import WORDS, content_words, number_of
 from mbc_engine.mini.retrieval import Scope, checked
 from mbc_engine.ranking import Hit
 from mbc_engine.text import Chunk
 
 WEIGHT = 0.7
 TABLES = np.random.default_rng(1).standard_normal((2, 3, 8), np.float32)  # one of each question
-WORDS = st.sampled_from(["amber", "zinc", "zincs", "Ösel", "1843", "cobalt", "the", "of"])
-TEXTS = st.lists(WORDS, max_size=5).map(" ".join)
-QUESTIONS = st.lists(st.lists(WORDS, max_size=4).map(" ".join), min_size=2, max_size=2)
+VOCABULARY = st.sampled_from(["amber", "zinc", "zincs", "Ösel", "1843", "cobalt", "the", "of"])
+TEXTS = st.lists(VOCABULARY, max_size=5).map(" ".join)
+QUESTIONS = st.lists(st.lists(VOCABULARY, max_size=4).map(" ".join), min_size=2, max_size=2)
 DOCUMENTS = st.lists(st.tuples(st.integers(0, 9), st.lists(TEXTS, min_size=1, max_size=3)), min_size=1, max_size=4)
 STEPS = st.lists(
     st.one_of(
@@ -75,12 +76,12 @@ def expected(
 ) -> dict[int, float]:
     everything = range(bank.totals().chunks)
     codes = bank.codes_at(everything)[..., 0]
-    held = [set((index.words_of([chunk.text]) % index.WORDS).tolist()) for chunk in bank.texts_at(everything)]
+    held = [set((words_of([chunk.text]) % WORDS).tolist()) for chunk in bank.texts_at(everything)]
     names = [chunk.document.origins[0].source for chunk in bank.chunks_at(everything)]
     scores = {}
     for chunk, words in enumerate(held):
         if not any(Path(names[chunk]).match(pattern) for pattern in selection.exclude):
-            shared = words & set(map(index.number_of, asked := index.content_words(question)))
+            shared = words & set(map(number_of, asked := content_words(question)))
             rarity = [math.log((len(held) + 1) / (sum(word in other for other in held) + 0.5)) for word in shared]
             scores[chunk] = math.exp(
                 table[range(3), codes[chunk]].sum() + WEIGHT * sum(rarity) * max(1, 4 / len(asked or "?"))

@@ -12,7 +12,7 @@ from mbc_engine.bank import BankHeader, MemoryBank, ModelSignature, Origin, Stor
 from mbc_engine.paper.aggregator import Aggregator
 from mbc_engine.paper.codebook import Codebook
 from mbc_engine.paper.memories import Router
-from mbc_engine.paper.reads import Reader
+from mbc_engine.paper.read_modes import Reader
 
 TOKENS, DIM, CODES = 3, 6, 5
 MODES = ("flat", "routed", "hierarchical:3")

@@ -9,10 +9,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mbc_engine.paper import reads
+from mbc_engine.paper import read_modes
 from mbc_engine.paper.aggregator import Aggregated
 from mbc_engine.paper.memories import CodeMemory, VectorMemory
-from mbc_engine.paper.reads import GroupResult, read
+from mbc_engine.paper.read_modes import GroupResult, read
 
 
 def combined(aggregator, question, nodes):
@@ -97,7 +97,9 @@ def averaged(question, rows, logs):
 
 def conquered(results, size, aggregator=averaged):
     question = torch.zeros(1, 1, 1)
-    return reads.divide_and_conquer(results, size, lambda group: reads.combined(aggregator, question, group, 5))
+    return read_modes.divide_and_conquer(
+        results, size, lambda group: read_modes.combined(aggregator, question, group, 5)
+    )
 
 
 @pytest.mark.parametrize(("results", "size"), [(1, 2), (4, 4), (255, 4), (256, 4), (257, 4), (300, 7), (1000, 10)])

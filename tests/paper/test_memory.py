@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from mbc_engine.errors import MBCError, ModelError
 from mbc_engine.paper.memories import CodeMemory, VectorMemory
-from mbc_engine.paper.reads import read
+from mbc_engine.paper.read_modes import read
 
 
 def sources(reading):

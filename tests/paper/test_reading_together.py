@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from mbc_engine.bank import Banks
 from mbc_engine.bank.exchange import merge
 from mbc_engine.paper.memories import BankMemory, CodeMemory
-from mbc_engine.paper.reads import read
+from mbc_engine.paper.read_modes import read
 from tests.paper.conftest import assert_same, modes_of
 
 pytestmark = pytest.mark.usefixtures("small_blocks")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mbc_engine.datasets.layout import QAExample
+from mbc_engine.datasets.examples import QAExample
 from mbc_engine.paper.scoring import ask_all, score
 
 

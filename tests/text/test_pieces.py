@@ -15,8 +15,8 @@ from mbc_engine.sources import Files
 from mbc_engine.text import Document, Part, Skipped, read_file, read_parts, read_stream
 from mbc_engine.text import decoding as pieces
 from mbc_engine.text.decoding import ByteStream
+from mbc_engine.text.file_reader import is_changed
 from mbc_engine.text.formats import SUFFIXES
-from mbc_engine.text.reader import is_changed
 
 
 @pytest.fixture

@@ -200,7 +200,7 @@ def test_damaged_sheets(reason):
 
 
 def test_a_sheet_that_repeats_one_text_without_end(read, monkeypatch):
-    monkeypatch.setattr("mbc_engine.text.reader._MOST_TEXT", 50)
+    monkeypatch.setattr("mbc_engine.text.file_reader._MOST_TEXT", 50)
     *rows, last = read("x.xlsx", xlsx("".join(row(number, "Ada moved to Aalen.") for number in range(1, 9))))
     assert (len(rows), last) == (2, Skipped(last.source, "expands to too much text"))
     assert len(read("x.csv", "name\n" + "Ada moved to Aalen.\n" * 8)) == 8

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from mbc_engine.datasets.layout import QAExample
+from mbc_engine.datasets.examples import QAExample
 from mbc_engine.events import Progressed
 from mbc_engine.training.data import TextStates, TrainingSet
 

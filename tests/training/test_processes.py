@@ -33,7 +33,7 @@ from pathlib import Path
 import torch
 torch.set_num_threads(1)
 from mbc_engine.config import parse_config
-from mbc_engine.datasets.layout import QAExample
+from mbc_engine.datasets.examples import QAExample
 from mbc_engine.paper import codebook
 from mbc_engine.training import trainer
 

@@ -10,7 +10,7 @@ from textual import events
 from textual.containers import Vertical
 from textual.widgets import Static, TabPane
 
-from mbc_cli.text import sanitise
+from mbc_cli.formatting import sanitise
 from mbc_cli.tui.jobs import start_thread
 from mbc_cli.tui.state import DashboardOptions, DashboardState
 from mbc_cli.tui.widgets.inputs import Confirm

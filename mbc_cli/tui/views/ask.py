@@ -13,9 +13,9 @@ from textual.content import Content
 from textual.widgets import Collapsible, Select
 
 from mbc_cli.config import add_question, question_history, read_questions
+from mbc_cli.formatting import display_path, pluralise, sanitise
 from mbc_cli.render.answer import answer_text, source_location
 from mbc_cli.render.bank import content_summary
-from mbc_cli.text import display_path, pluralise, sanitise
 from mbc_cli.tui.jobs import AnswerWorker, ModelState, start_thread
 from mbc_cli.tui.state import DashboardOptions
 from mbc_cli.tui.views import Facts, View, error_text, no_bank_text

@@ -15,7 +15,7 @@ from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.widgets import Static, Tab, Tabs
 
-from mbc_cli.text import pluralise, sanitise
+from mbc_cli.formatting import pluralise, sanitise
 from mbc_cli.tui.jobs import explain_codes
 from mbc_cli.tui.state import DashboardOptions, DashboardState
 from mbc_cli.tui.views import View, error_text, message_text, no_bank_text

@@ -15,7 +15,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Container, Horizontal
 from textual.widgets import Input, Static
 
-from mbc_cli.text import display_path, format_size, pluralise, sanitise
+from mbc_cli.formatting import display_path, format_size, pluralise, sanitise
 from mbc_cli.tui.jobs import read_document, remove_documents, restore_documents, search_documents
 from mbc_cli.tui.state import BankSnapshot, DashboardOptions
 from mbc_cli.tui.views import Facts, View, box, error_text, no_bank_text

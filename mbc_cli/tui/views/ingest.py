@@ -14,8 +14,8 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.widgets import Button, Input, ProgressBar, Sparkline, Static, Tree
 
+from mbc_cli.formatting import display_path, format_duration, format_size, format_time_left, pluralise, sanitise
 from mbc_cli.render.bank import content_summary, holdings
-from mbc_cli.text import display_path, format_duration, format_size, format_time_left, pluralise, sanitise
 from mbc_cli.tui.jobs import ChildProcess
 from mbc_cli.tui.state import DashboardOptions, DashboardState
 from mbc_cli.tui.views import Facts, View, box

@@ -7,8 +7,8 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, VerticalScroll
 
+from mbc_cli.formatting import display_path, format_moment, format_size, format_time_left, pluralise
 from mbc_cli.render.bank import code_layout, content_summary, document_facts
-from mbc_cli.text import display_path, format_moment, format_size, format_time_left, pluralise
 from mbc_cli.tui.state import BankSnapshot, DashboardOptions, DashboardState
 from mbc_cli.tui.views import Facts, View, box, no_bank_text
 from mbc_cli.tui.widgets.cells import Column, RowTable

@@ -11,8 +11,8 @@ from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.widgets import Collapsible, Static
 
+from mbc_cli.formatting import pluralise, sanitise
 from mbc_cli.render import answer as rendering
-from mbc_cli.text import pluralise, sanitise
 from mbc_engine.answer import Answer, Source
 
 _BAR_WIDTH: Final = 8

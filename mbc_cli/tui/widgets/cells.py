@@ -23,7 +23,7 @@ from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from mbc_cli.text import sanitise
+from mbc_cli.formatting import sanitise
 from mbc_cli.tui.widgets.chart import format_number
 
 # A key that identifies the row across updates, and its cells, which may be untrusted text.

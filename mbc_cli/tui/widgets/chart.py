@@ -15,7 +15,7 @@ from textual.containers import VerticalScroll
 from textual.content import Content
 from textual_plotext import PlotextPlot
 
-from mbc_cli.text import sanitise
+from mbc_cli.formatting import sanitise
 from mbc_engine.runs.training_runs import FollowedRun, RunHistory
 
 Floats = NDArray[np.float64]

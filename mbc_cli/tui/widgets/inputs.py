@@ -20,7 +20,7 @@ from textual.widgets import Button, Checkbox, DirectoryTree, Input, Label, Markd
 from textual.widgets.directory_tree import DirEntry
 from textual.widgets.tree import TreeNode
 
-from mbc_cli.text import sanitise
+from mbc_cli.formatting import sanitise
 
 _MAX_NODES: Final = 1000  # of a folder; others can be reached by typing a path
 

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from mbc_engine.bank.words import stems_of
 from mbc_engine.mini.kinds.forms import ANY_AUXILIARY, COMPARATIVE, CUES, OF_AGE, OF_SPEED
 from mbc_engine.mini.kinds.passages import NAMED, Item, Passage, Reply, Sentence, sentences_of, table_rows, with_all
-from mbc_engine.mini.words import has_stem, missing
+from mbc_engine.mini.word_matching import has_stem, missing
 from mbc_engine.sources import content_stems
 
 _ALTERNATIVES: Final = re.compile(

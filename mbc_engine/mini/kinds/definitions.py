@@ -6,7 +6,7 @@ from typing import Final
 
 from mbc_engine.bank.words import OPTION, SETTING, stems_of
 from mbc_engine.mini.kinds.passages import Item, Passage, Reply
-from mbc_engine.mini.words import missing
+from mbc_engine.mini.word_matching import missing
 from mbc_engine.sources import content_stems
 from mbc_engine.text import split_sentences
 from mbc_engine.text.characters import on_one_line

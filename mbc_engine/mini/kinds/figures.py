@@ -14,7 +14,7 @@ from mbc_engine.bank.words import stems_of
 from mbc_engine.mini.kinds.forms import ANY_AUXILIARY
 from mbc_engine.mini.kinds.lists import name_of
 from mbc_engine.mini.kinds.passages import Item, Passage, Reply, Row, joined, table_rows
-from mbc_engine.mini.words import NEGATION, missing
+from mbc_engine.mini.word_matching import NEGATION, missing
 from mbc_engine.sources import content_stems
 from mbc_engine.text.dates import asks_when, days_in, months_in, period_in
 from mbc_engine.text.document import MONTH_NAMES, date_in_name

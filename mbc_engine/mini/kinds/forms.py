@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, Literal
 
 from mbc_engine.bank.words import OPTION, SETTING
-from mbc_engine.mini.words import ORDINALS
+from mbc_engine.mini.word_matching import ORDINALS
 from mbc_engine.text.language import AUXILIARIES, QUESTION_WORDS, canonical_question
 
 Kind = Literal[

@@ -20,7 +20,7 @@ from mbc_engine.mini.kinds.passages import (
     table_rows,
     with_introduced,
 )
-from mbc_engine.mini.words import NEGATION, ORDINALS, missing
+from mbc_engine.mini.word_matching import NEGATION, ORDINALS, missing
 from mbc_engine.sources import content_stems, sentence_around
 from mbc_engine.text import split_sentences
 from mbc_engine.text.characters import on_one_line

@@ -11,7 +11,7 @@ from mbc_engine.bank import origin_name
 from mbc_engine.bank.words import stems_of
 from mbc_engine.mini.kinds.forms import ONLY_SUMMARY, kind_of
 from mbc_engine.mini.span_reader import Span
-from mbc_engine.mini.words import missing
+from mbc_engine.mini.word_matching import missing
 from mbc_engine.sources import Known, content_stems
 from mbc_engine.text import split_sentences
 from mbc_engine.text.characters import on_one_line

@@ -18,7 +18,7 @@ from mbc_engine.mini.kinds.passages import (
     with_all,
     with_introduced,
 )
-from mbc_engine.mini.words import missing
+from mbc_engine.mini.word_matching import missing
 from mbc_engine.sources import content_stems, sentence_around
 from mbc_engine.text import split_sentences
 from mbc_engine.text.characters import on_one_line

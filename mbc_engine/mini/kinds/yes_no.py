@@ -9,7 +9,7 @@ from mbc_engine.bank.words import stems_of
 from mbc_engine.mini.kinds.forms import ANY_AUXILIARY
 from mbc_engine.mini.kinds.passages import NAMED, Item, Passage, Reply, sentences_of, topic_of
 from mbc_engine.mini.penalties import is_of_another, is_superseded
-from mbc_engine.mini.words import NEGATION, has_stem, missing
+from mbc_engine.mini.word_matching import NEGATION, has_stem, missing
 from mbc_engine.sources import content_stems, sentence_around
 from mbc_engine.text.language import canonical_question
 

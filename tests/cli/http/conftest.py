@@ -15,7 +15,7 @@ import pytest
 from mbc_cli.http.documents import ClientDocuments, DocumentFolder
 from mbc_cli.http.routes import Served, application
 from mbc_cli.http.server import with_access_control
-from mbc_cli.service import Service
+from mbc_cli.model_thread import ModelThread
 from mbc_engine.bank import MemoryBank
 from mbc_engine.memory import Memory
 from tests.cli.stub_memory import StubMemory
@@ -48,7 +48,7 @@ class Running:
 
     app: Any
     client: httpx.AsyncClient
-    service: Service
+    model_thread: ModelThread
     documents: ClientDocuments
     memory: Any
     crashes: list[BaseException]
@@ -64,7 +64,7 @@ class Running:
 @pytest.fixture
 async def serving(home):
     """Starts an app around a memory, by default a stub: `serving(capacity=2)`."""
-    services = []
+    threads = []
     with DocumentFolder(home / "b.documents").opened() as folder:
 
         def start(memory=None, *, capacity=64, token=None, upstream=None, max_body=1 << 20, origins=()):
@@ -72,16 +72,16 @@ async def serving(home):
             documents = ClientDocuments(memory, folder)
             if isinstance(memory, Memory):
                 documents.sync()
-            services.append(service := Service(memory, capacity=capacity, batch=16))
-            app = application(Served(service, documents, NAME, upstream), has_token=token is not None)
+            threads.append(model_thread := ModelThread(memory, capacity=capacity, batch=16))
+            app = application(Served(model_thread, documents, NAME, upstream), has_token=token is not None)
             crashes = []
             guarded = with_access_control(app, token, max_body, on_crash=crashes.append, origins=origins)
             client = httpx.AsyncClient(transport=httpx.ASGITransport(guarded), base_url="http://127.0.0.1:8377")
-            return Running(app, client, service, documents, memory, crashes)
+            return Running(app, client, model_thread, documents, memory, crashes)
 
         yield start
-        for service in services:
-            await asyncio.wait_for(asyncio.wrap_future(service.close()), PATIENCE)
+        for model_thread in threads:
+            await asyncio.wait_for(asyncio.wrap_future(model_thread.close()), PATIENCE)
 
 
 @dataclass

@@ -177,7 +177,7 @@ async def busy(running):
         started.set()
         assert may_end.wait(PATIENCE)
 
-    running.service.submit(work)
+    running.model_thread.submit(work)
     await asyncio.to_thread(started.wait, PATIENCE)
     try:
         yield
@@ -186,7 +186,7 @@ async def busy(running):
 
 
 async def until_waiting(running, number):
-    while sum(not job.future.cancelled() for job in running.service._waiting) != number:
+    while sum(not job.future.cancelled() for job in running.model_thread._waiting) != number:
         await asyncio.sleep(0)
 
 

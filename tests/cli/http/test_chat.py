@@ -206,7 +206,7 @@ async def test_error_within_a_stream(serving, failure, code):
 
 async def test_health_while_shutting_down(serving):
     running = serving()
-    await asyncio.wrap_future(running.service.close())
+    await asyncio.wrap_future(running.model_thread.close())
     health = await running.client.get("/health")
     assert (health.status_code, health.json()) == (503, {"status": "unavailable"})
     for response in (await running.ask(), await running.add({"text": "Ada moved."})):

@@ -17,7 +17,7 @@ from mbc_engine import ingest, open_bank
 from mbc_engine.atomic_write import atomic_write
 from mbc_engine.bank import MemoryBank
 from mbc_engine.errors import BankError, ConfigError
-from mbc_engine.text import read_file, reader
+from mbc_engine.text import file_reader, read_file
 from tests.cli.http.conftest import names
 
 
@@ -275,7 +275,7 @@ def test_failed_change_is_repeated_with_the_next(documents, replace_bank, monkey
 
 def test_skipped_document_is_tried_again_with_the_next_change(documents, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr(reader, "open_file", raising(OSError(24, "Too many open files")))
+        patch.setattr(file_reader, "open_file", raising(OSError(24, "Too many open files")))
         (error,) = documents.change([[ADA]])
     assert "too many open files" in error.message and names() == []
     documents.change([[BRUNO]])

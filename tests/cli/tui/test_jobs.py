@@ -44,12 +44,12 @@ def test_a_cancelled_question_is_not_followed_up_on(worker, memory):
     memory.reply = reply
     for number, question in enumerate(("Where did Ada move?", "Where did Bea move?", "When did she leave?"), 1):
         worker.ask(number, question, AskOptions())
-    worker._service.submit(lambda: None).result()
+    worker._model_thread.submit(lambda: None).result()
     assert [asked for (asked,), _ in memory.batches][2:] == ["When did Ada leave?"]
 
 
 def test_an_unloaded_model_is_loaded_again(worker, states, memory, monkeypatch):
-    monkeypatch.setattr("mbc_cli.service.IDLE_SECONDS", 0.01)
+    monkeypatch.setattr("mbc_cli.model_thread.IDLE_SECONDS", 0.01)
     unloaded = threading.Barrier(2)
     monkeypatch.setattr(memory, "unload", lambda: unloaded.wait(PATIENCE))
     for _ in range(2):

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mbc_cli.text import display_path, format_bytes_per_chunk, format_duration, format_size, pluralise, sanitise
+from mbc_cli.formatting import display_path, format_bytes_per_chunk, format_duration, format_size, pluralise, sanitise
 
 OBEYED = {"Cc", "Cs", "Zl", "Zp"}
 BIDIRECTIONAL = set("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")

@@ -17,7 +17,7 @@ from unittest.mock import Mock
 import pytest
 from fuzz_samples import COMPRESSIONS, SAMPLES
 
-from mbc_engine.text import Document, Part, Skipped, read_file, read_parts, read_stream, reader
+from mbc_engine.text import Document, Part, Skipped, file_reader, read_file, read_parts, read_stream
 from tests.archives import zipped
 
 
@@ -270,7 +270,7 @@ def test_stream_that_ends_is_read_no_further():
 
 
 def test_stream_is_limited_as_a_file(monkeypatch):
-    monkeypatch.setattr(reader, "MOST_BINARY_BYTES", 1 << 20)
+    monkeypatch.setattr(file_reader, "MOST_BINARY_BYTES", 1 << 20)
     assert list(read_stream(io.BytesIO(b"PK\3\4" + bytes(2 << 20)))) == [Skipped("stdin", "is larger than 1 MB")]
 
 

@@ -12,10 +12,11 @@ from typing import Final, NamedTuple
 
 from mbc_engine.bank.words import stems_of
 from mbc_engine.config import AnswerConfidence
-from mbc_engine.mini.confidence import choose, features, probability, runner_up
+from mbc_engine.metrics import compare
+from mbc_engine.mini.confidence import PRIOR_WEIGHT, features, log_share, probability
 from mbc_engine.mini.penalties import has_version, is_earlier_version, is_superseded
 from mbc_engine.mini.span_reader import Span
-from mbc_engine.mini.words import missing
+from mbc_engine.mini.word_matching import missing
 from mbc_engine.model import DraftItem
 from mbc_engine.ranking import Hit
 from mbc_engine.sources import Known, content_stems, sentence_around
@@ -25,6 +26,7 @@ from mbc_engine.text.dates import asks_when, period_in
 # A year, with month and day if these follow.
 _YEAR: Final = re.compile(r"\b(?:19|20)\d\d(?:-\d\d(?:-\d\d)?)?\b")
 _DIGIT: Final = re.compile(r"\d")
+_CLOSE: Final = 1.0  # how much less a runner-up's score may be
 _LEAST_VALID: Final = -1.0  # the lowest margin with which a valid version replaces a superseded one
 _ANOTHER_SHARE: Final = 0.02  # of the search, from which on a later passage is looked for
 _AS_SURE: Final = 4.0  # what the margin of a later answer may be lower by
@@ -76,6 +78,32 @@ def likeliest(question: str, read: tuple[ReadChunk, ...], confidence: AnswerConf
         replace(span, passage=best), texts[best], asks_year=re.search(r"\byear\b", question, re.IGNORECASE) is not None
     )
     return SpanAnswer(span, probability(values, confidence), read)
+
+
+def choose(spans: Sequence[Span | None], shares: Sequence[float]) -> int | None:
+    """The passage whose best span has the largest sum of margin and prior; the first wins a tie."""
+    return next(iter(_by_score(spans, shares)), None)
+
+
+def runner_up(spans: Sequence[Span | None], shares: Sequence[float]) -> int | None:
+    """The passage with another answer that is nearly as likely as the one chosen."""
+    scores = _by_score(spans, shares)
+    best = spans[next(iter(scores))] if scores else None
+    for passage, score in scores.items():
+        other = spans[passage]
+        if best and other and score > max(scores.values()) - _CLOSE and not compare(other.text, [best.text]).f1:
+            return passage
+    return None
+
+
+def _by_score(spans: Sequence[Span | None], shares: Sequence[float]) -> dict[int, float]:
+    """The sum of margin and prior of each passage, the largest first."""
+    scores = {
+        passage: span.margin + PRIOR_WEIGHT * log_share(share)
+        for passage, (span, share) in enumerate(zip(spans, shares, strict=True))
+        if span is not None
+    }
+    return dict(sorted(scores.items(), key=lambda scored: -scored[1]))
 
 
 # What a number is cut from: a time, an amount, a date; and groups of digits that are one number, as of a phone.

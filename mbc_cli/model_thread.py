@@ -18,8 +18,8 @@ class QueueFull(MBCError):
     """The queue is full."""
 
 
-class ServiceClosed(MBCError):
-    """The service takes no more work."""
+class ModelThreadClosed(MBCError):
+    """The thread takes no more work."""
 
 
 @dataclass(eq=False)
@@ -31,7 +31,7 @@ class _Job:
     future: "Future[Any]" = field(default_factory=Future)
 
 
-class Service:
+class ModelThread:
     """Runs work in a thread of its own, oldest first; its futures can be cancelled until their turn.
 
     The thread starts with the first work or with `start`, unloads the model after a long time without work, and ends
@@ -70,7 +70,7 @@ class Service:
                 self._thread.start()
 
     def submit(self, work: Callable[[], _Result]) -> "Future[_Result]":
-        """Queue work. Raises QueueFull or ServiceClosed."""
+        """Queue work. Raises QueueFull or ModelThreadClosed."""
         return self._queue(_job(work))
 
     def submit_item(
@@ -83,7 +83,7 @@ class Service:
             settings: hashable; items of other settings wait for another call.
             size: those of the items in a call add up to at most 1, unless it has a single one.
 
-        Raises QueueFull or ServiceClosed.
+        Raises QueueFull or ModelThreadClosed.
         """
         return self._queue(_Job((process, *settings), lambda items: process(*settings, items), item, size))
 
@@ -99,7 +99,7 @@ class Service:
     def _queue(self, job: _Job) -> "Future[Any]":
         with self._changed:
             if self._closing is not None:
-                raise ServiceClosed(SHUTTING_DOWN)
+                raise ModelThreadClosed(SHUTTING_DOWN)
             self._waiting = [waiting for waiting in self._waiting if not waiting.future.cancelled()]
             if self._capacity is not None and len(self._waiting) >= self._capacity:
                 raise QueueFull("Too many requests are waiting for the model; try again.")

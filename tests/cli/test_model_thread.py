@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mbc_cli.service import QueueFull, Service, ServiceClosed
+from mbc_cli.model_thread import ModelThread, ModelThreadClosed, QueueFull
 from mbc_engine.errors import DataError
 from tests.cli.stub_memory import StubMemory
 from tests.needs import PATIENCE
@@ -20,7 +20,7 @@ class Worker:
         self.batches: list[str] = []
         self.may_begin = threading.Event()
         self.memory = StubMemory(Path("b.mbc"))
-        self.service = Service(self.memory, batch=3, capacity=8)
+        self.thread = ModelThread(self.memory, batch=3, capacity=8)
 
     def process(self, key, items):
         assert self.may_begin.wait(PATIENCE)
@@ -30,17 +30,17 @@ class Worker:
         return [DataError("Not this.") if item == "-" else item.upper() for item in items]
 
     def submit(self, key, item, size=0.0):
-        return self.service.submit_item(self.process, key, item=item, size=size)
+        return self.thread.submit_item(self.process, key, item=item, size=size)
 
     def occupy(self):
         """Keep the thread busy, so that what is submitted waits."""
         self.submit("first", "0")
-        while self.service._waiting:
+        while self.thread._waiting:
             time.sleep(0.001)
 
     def finish(self):
         self.may_begin.set()
-        self.service.close().result(PATIENCE)
+        self.thread.close().result(PATIENCE)
         return self.batches
 
 
@@ -89,17 +89,17 @@ def test_an_error_is_that_of_its_work_alone(worker):
 
 def test_closing_finishes_waiting_work(worker):
     worker.occupy()
-    waiting, opened = worker.submit("a", "p"), worker.service.submit(worker.memory.open)
-    closed = worker.service.close()
-    assert not worker.service.is_open and not wait([closed], 0.01).done
-    with pytest.raises(ServiceClosed):
+    waiting, opened = worker.submit("a", "p"), worker.thread.submit(worker.memory.open)
+    closed = worker.thread.close()
+    assert not worker.thread.is_open and not wait([closed], 0.01).done
+    with pytest.raises(ModelThreadClosed):
         worker.submit("a", "q")
     worker.finish()
     assert (waiting.result(), opened.result(), worker.memory.is_open) == ("P", worker.memory, False)
 
 
 def test_idle_model_is_unloaded(monkeypatch):
-    monkeypatch.setattr("mbc_cli.service.IDLE_SECONDS", 0.01)
+    monkeypatch.setattr("mbc_cli.model_thread.IDLE_SECONDS", 0.01)
     memory, unloaded, threads = StubMemory(Path("b.mbc")), threading.Event(), set[str]()
 
     def on_unload():
@@ -107,10 +107,10 @@ def test_idle_model_is_unloaded(monkeypatch):
         assert not memory.is_loaded
         unloaded.set()
 
-    service = Service(memory, on_unload=on_unload)
+    thread = ModelThread(memory, on_unload=on_unload)
     for _ in range(2):
-        service.submit(lambda: memory.model).result(PATIENCE)
+        thread.submit(lambda: memory.model).result(PATIENCE)
         assert unloaded.wait(PATIENCE)
         unloaded.clear()
-    service.close().result(PATIENCE)
+    thread.close().result(PATIENCE)
     assert threads == {"memory"}

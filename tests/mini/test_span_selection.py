@@ -1,10 +1,13 @@
 """Which of several answers is believed."""
 
+import math
+
 import pytest
 
 from mbc_engine.config import AnswerConfidence
-from mbc_engine.mini.reading import ReadChunk, likeliest
+from mbc_engine.mini.confidence import PRIOR_WEIGHT
 from mbc_engine.mini.span_reader import Span
+from mbc_engine.mini.span_selection import ReadChunk, choose, likeliest, runner_up
 from mbc_engine.ranking import Hit
 from mbc_engine.sources import Known
 
@@ -41,3 +44,24 @@ def test_numbers_are_whole(question: str, text: str, found: str, whole: str) -> 
     best = likeliest(question, read, AnswerConfidence(intercept=0.0, weights={})).best
     assert best is not None
     assert (best.text, text[best.start : best.end]) == (whole, whole)
+
+
+def span(text: str, margin: float) -> Span:
+    return Span(text, 0, 0, len(text), margin)
+
+
+def test_choice_by_margin_and_prior() -> None:
+    spans = [span("Ada", 1.0), None, span("Hugo", 3.0)]
+    assert choose(spans, [1.0, 1.0, 1.0]) == 2
+    assert choose(spans, [1.0, 1.0, math.exp(-2.1 / PRIOR_WEIGHT)]) == 0
+    assert choose([span("Ada", 1.0), span("Hugo", 1.0)], [0.5, 0.5]) == 0
+    assert choose([None], [1.0]) is None
+    assert choose([], []) is None
+    assert choose([span("Ada", 1.0)], [0.0]) == 0
+
+
+def test_runner_up_is_close_and_another() -> None:
+    spans = [span("on Friday", 0.4), None, span("Friday", 1.0), span("Sunday", 0.1), span("Monday", -0.1)]
+    assert runner_up(spans, [1.0] * 5) == 3
+    assert runner_up(spans, [1.0, 1.0, 1.0, 0.5, 1.0]) is None
+    assert runner_up([None], [1.0]) is None

@@ -27,7 +27,7 @@ from mbc_engine.events import (
     IngestStarted,
     TextsRecoded,
 )
-from mbc_engine.ingestion.reading import ChunkedDocument, FileRead, Item, chunked, file_size, read_all
+from mbc_engine.ingestion.workers import ChunkedDocument, FileRead, Item, chunked, file_size, read_all
 from mbc_engine.model import Model, signature
 from mbc_engine.text import (
     IGNORE_FILES,
