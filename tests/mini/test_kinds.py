@@ -12,12 +12,13 @@ from mbc_engine.mini.kinds.quotations import asked_there
 @pytest.mark.parametrize(
     ("kind", "questions"),
     {
-        "fact": "When was Ada born?|where does simon live|How many boats does the club own?|Who is the treasurer?|"
+        "fact": "When was Ada born?|Where is the town hall?|Where was the treaty signed?|What class of boat is it?|where does simon live|How many boats does the club own?|Who is the treasurer?|"
         "When he left, did she know what he wanted?|Which article is out of stock?|What is Ada angry about?|What is all the fuss about?|"
         "What was said to be the cause?|Who wrote the short summary?|For whose sake, did she leave?|What gas was in the balloons?|Which Giants player scored?|what is the capital of Peru|How tall is it?|What is the default of the -x option?|"
         "Which senator was angry that Houston didn't get a shuttle?|who runs nasa|What happened?",
         "keywords": "belgium panama score|taipei lantern festival mayor",
         "definition": "What does --long do?|what does the -L option of ls do|What does the name parameter of mill mean?|what is -x for in tar",
+        "identifier": "Which function parses the header?|what class holds a frame|Where is the page size defined?|where are boats moored",
         "list": "Which boats does the club own?|Who are the members of the board?|What do I need to pack?|Who was present at the meeting?|"
         "On which days is it closed?|List all the rules|what does edie need to pack for the trip|What goes into the icing?",
         "steps": "how do i compare with git?|how does a volunteer get their money back|How do I reset the meter?|how to descale a kettle|What are the steps of cutting a quill?",
@@ -207,6 +208,31 @@ def test_definitions(question: str, expected: str | None) -> None:
     for text in (manual, manual.replace("\n      ", "\n")):  # as `roff` has it, not further in
         given = answer(question, text)
         assert (given and given[0]) == expected
+
+
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        ("Which function trims the path?", "export function trimPath(path) {"),
+        ("Where is the page size defined?", "PAGE_SIZE = 250 # rows"),
+        ("Where is the log opened?", "def open_log(self):"),
+        ("Where is the constant LOG_SIZE set?", "LOG_SIZE = PAGE_SIZE * 4"),
+        ("Which function sorts the rows?", None),
+        ("Where is the log written?", None),
+        ("Where is the page kept?", None),  # one word would be found in nearly any name
+    ],
+)
+def test_names_in_programs(question: str, expected: str | None) -> None:
+    texts = {
+        "LOG_SIZE = PAGE_SIZE * 4\nlog.open_log()": "a > settings",
+        "PAGE_SIZE = 250 # rows": "a > settings",
+        "import { trimPath, toRows } from 'paths'": "a > view",
+        "export function trimPath(path) {\n}": "a > trimPath",
+        "def open_log(self):\n    return self.log_file": "a > Log > open_log",
+    }
+    passages = [Passage(text, f"{at}.py", at, context) for at, (text, context) in enumerate(texts.items())]
+    reply = compose(kind_of(question), question, passages, None)
+    assert (reply and reply.text) == expected and (reply is None or reply.is_certain)
 
 
 def test_a_list_goes_on_in_the_next_chunk() -> None:

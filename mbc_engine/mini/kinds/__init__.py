@@ -7,7 +7,7 @@ recognise or do not find is answered like any other question, a "fact", with the
 from collections.abc import Callable, Mapping, Sequence
 
 from mbc_engine.mini.kinds.comparison import compare_all, compare_two
-from mbc_engine.mini.kinds.definitions import defined
+from mbc_engine.mini.kinds.definitions import defined, identified
 from mbc_engine.mini.kinds.forms import Kind
 from mbc_engine.mini.kinds.lists import one_step, table_column, whole_list
 from mbc_engine.mini.kinds.passages import Passage, Reply
@@ -25,6 +25,7 @@ def compose(
     rules: Mapping[Kind, Callable[[], Reply | None]] = {
         "list": lambda: table_column(question, passages, best) or whole_list(kind, question, passages, best),
         "definition": lambda: defined(question, passages),
+        "identifier": lambda: identified(question, passages),
         "steps": lambda: whole_list(kind, question, passages, best),
         "step": lambda: one_step(question, passages, best),
         "cause": lambda: None if best is None else cause(question, passages[best]),

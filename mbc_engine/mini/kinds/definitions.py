@@ -1,10 +1,11 @@
-"""What a manual says of an option or a parameter: the text beside its name or, further in, below it."""
+"""What has a name: what a manual says of an option, beside its name or further in below it; where a program has a name."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from mbc_engine.bank.words import OPTION, SETTING, stems_of
+from mbc_engine.mini.kinds.forms import IDENTIFIED
 from mbc_engine.mini.kinds.passages import Item, Passage, Reply
 from mbc_engine.mini.word_matching import missing
 from mbc_engine.sources import content_stems
@@ -34,6 +35,40 @@ def defined(question: str, passages: Sequence[Passage]) -> Reply | None:
         if said := next(filter(None, (described(passage.text, *line.span()) for line in lines)), None):
             return Reply.of_sentences([Item.quoted(said, at)])
     return None
+
+
+# A name that is made of words: max_size, maxSize.
+_IDENTIFIER: Final = re.compile(r"\b(?=[^\W\d]*(?:[^\W_]_[^\W_]|[a-z][A-Z]))[^\W\d]\w*")
+_KIND: Final = stems_of(*re.findall(r"\w{3,}", IDENTIFIED))
+_WORDS_OF_NAME: Final = 2  # at least, for what is not all that is asked
+
+
+def identified(question: str, passages: Sequence[Passage]) -> Reply | None:
+    """The line with the name in a program that has all words of a question: parse_header of "which function parses the header".
+
+    The last word of "where is the page size defined" need not be in it; nor has any, if the question has such a name. The
+    best line is where it is defined, then one that it begins, then one whose name has the fewest other words.
+    """
+    is_where = question.lower().startswith("where")
+    named = _IDENTIFIER.search(question) if is_where else None
+    wanted = content_stems(named[0] if named else question) - _KIND
+    last = stems_of(question.rsplit(maxsplit=1)[-1]) if is_where else set[str]()
+    for stems in (wanted, wanted - last):
+        lines = list(_lines_with_name(stems, passages)) if len(stems) >= _WORDS_OF_NAME else []
+        if lines:
+            return Reply.of_sentences([min(lines, key=lambda line: line[:-1])[-1]])
+    return None
+
+
+def _lines_with_name(stems: set[str], passages: Sequence[Passage]) -> Iterator[tuple[bool, bool, int, Item]]:
+    """The lines that have a name with these words, each after what ranks it, the best lowest."""
+    for at, passage in enumerate(passages):
+        defined_here = passage.context.rpartition(" > ")[2]
+        for line in _LINE.finditer(passage.text):
+            text = on_one_line(line[0])
+            for name in _IDENTIFIER.findall(text):
+                if not missing(stems, name):
+                    yield name != defined_here, not text.startswith(name), len(stems_of(name)), Item.quoted(text, at)
 
 
 def described(text: str, start: int, end: int) -> str:
