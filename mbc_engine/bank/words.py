@@ -78,23 +78,23 @@ def matcher(question: str) -> Callable[[str], set[object]]:
 
     An option of a program is found with its dashes and its case, the words within a name like maxSize also apart.
     """
-    readings, content = _readings(question), content_words(question)
-    pairs = {pair for tokens in readings for pair in pairwise(tokens) if not content.isdisjoint((*pair, "".join(pair)))}
-    sought, options = content & set(readings[0]), {*OPTION.findall(question)}
+    content, asked = content_words(question), [tokens_of(question), *_words_of_names(question)]
+    pairs = {pair for tokens in asked for pair in pairwise(tokens) if not content.isdisjoint((*pair, "".join(pair)))}
+    sought, options = content.intersection(asked[0]), {*OPTION.findall(question)}
 
     def shared_words(text: str) -> set[object]:
         shared: set[object] = {option for option in options if re.search(rf"(?<![\w-]){option}(?![\w-])", text)}
-        for tokens in _readings(text):
+        for tokens in (tokens_of(text), *_words_of_names(text)):
             shared |= sought.intersection(tokens) | pairs.intersection(pairwise(tokens))
         return shared
 
     return shared_words
 
 
-def _readings(text: str) -> list[list[str]]:
-    """The words of a text in order, with names like maxSize whole and, if it has any, in parts."""
-    parted = _HUMP.sub(" ", text)
-    return [tokens_of(text), *([tokens_of(parted)] if parted != text else [])]
+def _words_of_names(text: str) -> list[list[str]]:
+    """The words within each name like maxSize, in order."""
+    names = _WORD.findall(text) if _HUMP.search(text) else []
+    return [tokens_of(_HUMP.sub(" ", name)) for name in names if _HUMP.search(name)]
 
 
 def _names_of_common_words(text: str) -> Iterator[str]:

@@ -217,6 +217,7 @@ def test_definitions(question: str, expected: str | None) -> None:
         ("Where is the page size defined?", "PAGE_SIZE = 250 # rows"),
         ("Where is the log opened?", "def open_log(self):"),
         ("Where is the constant LOG_SIZE set?", "LOG_SIZE = PAGE_SIZE * 4"),
+        ("trim path", "export function trimPath(path) {"),
         ("Which function sorts the rows?", None),
         ("Where is the log written?", None),
         ("Where is the page kept?", None),  # one word would be found in nearly any name
@@ -233,6 +234,16 @@ def test_names_in_programs(question: str, expected: str | None) -> None:
     passages = [Passage(text, f"{at}.py", at, context) for at, (text, context) in enumerate(texts.items())]
     reply = compose(kind_of(question), question, passages, None)
     assert (reply and reply.text) == expected and (reply is None or reply.is_certain)
+
+
+def test_steps_below_a_heading_that_has_the_words_are_certain() -> None:
+    text = "make check\n\nIt takes a while."
+    for heading, is_certain in (("Running the tests", True), ("Carrying the tests", False), ("Tests", False)):
+        reply = compose(
+            "steps", "How do I run the tests?", [Passage(text, context=f"read > {heading}", span=(0, 10))], 0
+        )
+        assert reply is not None
+        assert (reply.text, reply.is_certain) == ("make check", is_certain)
 
 
 def test_a_list_goes_on_in_the_next_chunk() -> None:

@@ -20,7 +20,8 @@ def compose(
 ) -> Reply | None:
     """The answer to a question of a kind; `best` is the passage with the likeliest span. None: as for a fact.
 
-    Key words get a list of that name, or else sentences unless the reader's span `is_answered` enough.
+    Key words get a list of that name, or the line with a name of these words, or else sentences unless the reader's span
+    `is_answered` enough.
     """
     rules: Mapping[Kind, Callable[[], Reply | None]] = {
         "list": lambda: table_column(question, passages, best) or whole_list(kind, question, passages, best),
@@ -32,7 +33,9 @@ def compose(
         "summary": lambda: summary(question, passages),
         "mentions": lambda: mentions(question, passages),
         "keywords": lambda: (
-            whole_list(kind, question, passages, None) or (None if is_answered else keywords(question, passages))
+            whole_list(kind, question, passages, None)
+            or identified(question, passages)
+            or (None if is_answered else keywords(question, passages))
         ),
         "several": lambda: several(question, passages),
         "yes_no": lambda: yes_or_no(question, passages, best),

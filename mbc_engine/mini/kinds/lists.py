@@ -117,7 +117,9 @@ def whole_list(kind: Kind, question: str, passages: Sequence[Passage], best: int
         text = passages[best].text
         around = [each for each in split_sentences(text) if each[0] < span[1] and each[1] > span[0]]
         first, last = around[0][0], around[-1][1]
-        return Reply(with_option(text, first, last) or with_introduced(text, first, last))
+        said = with_option(text, first, last) or with_introduced(text, first, last)
+        heading = passages[best].context.rpartition(" > ")[2]
+        return Reply(said, is_certain=bool(wanted) and not missing(wanted, heading))
     text, start = passages[best].text, span[0]
     end = _end_of_list(text, *span)
     edges = [start, *(edge for match in _SEPARATOR.finditer(text, start, end) for edge in match.span()), end]
