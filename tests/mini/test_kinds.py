@@ -17,7 +17,7 @@ from mbc_engine.mini.kinds.quotations import asked_there
         "What was said to be the cause?|Who wrote the short summary?|For whose sake, did she leave?|What gas was in the balloons?|Which Giants player scored?|what is the capital of Peru|How tall is it?|What is the default of the -x option?|"
         "Which senator was angry that Houston didn't get a shuttle?|who runs nasa|What happened?",
         "keywords": "belgium panama score|taipei lantern festival mayor",
-        "definition": "What does --long do?|what does the -L option of ls do|What does the name parameter of mill mean?|what is -x for in tar",
+        "definition": "What does --long do?|what does the -L option of ls do|What does the name parameter of mill mean?|what is -x for in tar|What does KEEP_DAYS mean?",
         "identifier": "Which function parses the header?|what class holds a frame|Where is the page size defined?|where are boats moored",
         "list": "Which boats does the club own?|Who are the members of the board?|What do I need to pack?|Who was present at the meeting?|"
         "On which days is it closed?|List all the rules|what does edie need to pack for the trip|What goes into the icing?",
@@ -234,6 +234,28 @@ def test_names_in_programs(question: str, expected: str | None) -> None:
     passages = [Passage(text, f"{at}.py", at, context) for at, (text, context) in enumerate(texts.items())]
     reply = compose(kind_of(question), question, passages, None)
     assert (reply and reply.text) == expected and (reply is None or reply.is_certain)
+
+
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        ("What does POLL_SECONDS mean?", "Seconds between two polls; see polls.md"),
+        ("what does TOP_SPEED mean", "In knots."),
+        ("What does MAX_BOATS stand for?", "Of a club"),
+        ("What does keep_days mean?", "how long readings are kept."),
+        ("What does the value max_size mean?", None),
+        ("What does OTHER_ONE mean?", None),
+        ("What does load_boats do?", None),  # left to the reader
+    ],
+)
+def test_what_is_said_of_a_value(question: str, expected: str | None) -> None:
+    program = (
+        "# Seconds between\n# two polls; see polls.md\nPOLL_SECONDS=90\nOTHER_ONE=2\n\n"
+        "/* In knots. */\nexport const TOP_SPEED: number = 9;\n\n  // Of a club\n  #define MAX_BOATS 40\n\n"
+        "Attributes:\n    keep_days: how long readings are kept.\n\nmax_size: int = 3\n# See above.\nload_boats(max_size)\n"
+    )
+    given = answer(question, program)
+    assert (given and given[0]) == expected
 
 
 def test_steps_below_a_heading_that_has_the_words_are_certain() -> None:

@@ -13,32 +13,51 @@ from mbc_engine.text import split_sentences
 from mbc_engine.text.characters import on_one_line
 
 _NAMED: Final = re.compile(rf"\b([\w.-]+) {SETTING}\b", re.IGNORECASE)
-_ANY: Final = stems_of("option flag switch parameter argument setting mean used")
+_ANY: Final = stems_of("option flag switch parameter argument setting variable constant value mean stand used")
 _LINE: Final = re.compile(r"^[ \t]*\S[^\n]*", re.MULTILINE)
 # A bullet and other names of the same: "-t, --list"
 _BEFORE_NAME: Final = r"^[ \t]*(?:[-*+o\u2022][ \t]+)?[`*]*(?:-[^\s,]*(?:[ =][^\s,]+)?, *)*"
 _BESIDE: Final = re.compile(r"[^\n]*?(?:[ \t]{2,}|\t|:[ \t]|[ \t][-\u2013\u2014][ \t])[ \t:]*(?=\S)")
 _MOST_SENTENCES: Final = 2
+# A name that is made of words: max_size, maxSize.
+_IDENTIFIER: Final = re.compile(r"\b(?=[^\W\d]*(?:[^\W_]_[^\W_]|[a-z][A-Z]))[^\W\d]\w*")
 
 
 def defined(question: str, passages: Sequence[Passage]) -> Reply | None:
-    """What is said of the option that a question asks for, in the first passage that has its other words."""
+    """What is said of the option, or the value in a program, that a question asks for.
+
+    In the first passage that has its other words.
+    """
     named = OPTION.search(question) or _NAMED.search(question)
-    if named is None:
-        return None
-    name = named[named.lastindex or 0]
+    name = named[named.lastindex or 0] if named else next(iter(_IDENTIFIER.findall(question)), "")
     # With a word of its own, since a question without any would count with its function words.
     others = content_stems(f"option {question}") - stems_of(name) - _ANY
-    begun = re.compile(rf"{_BEFORE_NAME}{re.escape(name)}(?![\w-])", re.MULTILINE)
-    for at, passage in enumerate(passages):
+    begun = re.compile(
+        rf"{_BEFORE_NAME}{re.escape(name)}(?![\w-])" if named else rf"{_BEFORE_VALUE}{name}(?={_VALUE})", re.MULTILINE
+    )
+    said_of = described if named else _remark
+    for at, passage in enumerate(passages if name else ()):
         lines = [] if missing(others, passage.said) else begun.finditer(passage.text)
-        if said := next(filter(None, (described(passage.text, *line.span()) for line in lines)), None):
+        if said := next(filter(None, (said_of(passage.text, *line.span()) for line in lines)), None):
             return Reply.of_sentences([Item.quoted(said, at)])
     return None
 
 
-# A name that is made of words: max_size, maxSize.
-_IDENTIFIER: Final = re.compile(r"\b(?=[^\W\d]*(?:[^\W_]_[^\W_]|[a-z][A-Z]))[^\W\d]\w*")
+# export const TOP_SPEED: number = 9, #define TOP_SPEED 9, top_speed: in knots
+_BEFORE_VALUE: Final = r"^[ \t]*(?:[\w#]+[ \t]+){0,3}"
+_VALUE: Final = r"[ \t]*(?::[^=\n]*)?=|:[ \t]|[ \t]+[\d\"'(]"
+_COMMENT: Final = re.compile(r"(?:^[ \t]*(?:#(?!\w)|//|/\*|\*|--|;)[^\n]*\n)+\Z", re.MULTILINE)
+_COMMENT_SIGNS: Final = re.compile(r"^[ \t]*(?:#+|;+|//[/!]?|--|/?\*+(?!/))|\*/[ \t]*$", re.MULTILINE)
+_FEWEST_WORDS: Final = 4  # of a remark; fewer are a type or a value
+
+
+def _remark(text: str, start: int, end: int) -> str:
+    """The comment above the line of a value, or else what stands beside its name."""
+    comment = _COMMENT.search(text[:start])
+    said = on_one_line(_COMMENT_SIGNS.sub("", comment[0])) if comment else described(text, start, end)
+    return said if comment or len(re.findall(r"[^\W\d_]{2,}", said)) >= _FEWEST_WORDS else ""
+
+
 _KIND: Final = stems_of(*re.findall(r"\w{3,}", IDENTIFIED))
 _WORDS_OF_NAME: Final = 2  # at least, for what is not all that is asked
 

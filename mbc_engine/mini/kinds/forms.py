@@ -73,7 +73,7 @@ _FORMS: Final[Sequence[tuple[Kind, str]]] = (
     ("summary", rf"{_GIVE}(?:summary|overview|outline|gist|main points) (?:of|on|about)\b|[,;:?] (?:short|brief|quick) summary$"),
     ("summary", rf"^what (?:is|are|was|were) (?:the|this|that|my|our|his|her|an?) (?:\w+ )*?(?:{_NOTES}|{_WORKS})(?: (?:to|from|of|by|in|with|at|between) .*)? about(?:,? (?:briefly|in short|please))?$"),
     ("summary", rf"{_DECIDED} (?:about|on|at|in|by|for|with)\b."),
-    ("definition", rf"^what (?:does|do) (?:the )?(?:[\w-]+ )?(?:{OPTION.pattern}|[\w.-]+(?= {SETTING}\b)){_OF_WHAT} (?:do|mean|stand for)\b|^what(?:'s| is) (?:the )?(?:[\w-]+ )?{OPTION.pattern}{_OF_WHAT}(?: (?:used )?for)?(?: in [\w.-]+)?$"),
+    ("definition", rf"^what (?:does|do) (?:the )?(?:[\w-]+ )?(?:{OPTION.pattern}|[\w.-]+(?= {SETTING}\b)|\w*[^\W_]_\w+){_OF_WHAT} (?:do|mean|stand for)\b|^what(?:'s| is) (?:the )?(?:[\w-]+ )?{OPTION.pattern}{_OF_WHAT}(?: (?:used )?for)?(?: in [\w.-]+)?$"),
     ("identifier", rf"^(?:which|what) {IDENTIFIED}\b(?! of\b)|^where (?:is|are) .+ (?:\w+ed|set|read|written|built|made|sent|run|kept)$"),
     ("comparison", rf"^(?=.* or )(?=.*{COMPARATIVE})(?:who|which|what|where|{ANY_AUXILIARY})\b|^(?:compare|(?:what (?:is|are) )?(?:the )?differences? between|how (?!do (?:i|we|you) )(?:do|does|did|is|are) .* (?:differ|compare|different)(?: from| to| with))\b"),
     ("step", STEP.pattern),
