@@ -3,6 +3,7 @@
 import pytest
 
 from mbc_engine.mini.kinds import compose
+from mbc_engine.mini.kinds.definitions import identified
 from mbc_engine.mini.kinds.forms import kind_of
 from mbc_engine.mini.kinds.lists import cells_alike, length_of_list
 from mbc_engine.mini.kinds.passages import Passage, search_text
@@ -217,7 +218,9 @@ def test_definitions(question: str, expected: str | None) -> None:
         ("Where is the page size defined?", "PAGE_SIZE = 250 # rows"),
         ("Where is the log opened?", "def open_log(self):"),
         ("Where is the constant LOG_SIZE set?", "LOG_SIZE = PAGE_SIZE * 4"),
-        ("trim path", "export function trimPath(path) {"),
+        *(("trim path", "export function trimPath(path) {"), ("trimPath", "export function trimPath(path) {")),
+        *(("log_size page", "LOG_SIZE = PAGE_SIZE * 4"), ("trimPath boats", None), ("open.log", None)),
+        *(("trim", None), ("Which function calls open_log?", None)),
         ("Which function sorts the rows?", None),
         ("Where is the log written?", None),
         ("Where is the page kept?", None),  # one word would be found in nearly any name
@@ -232,7 +235,7 @@ def test_names_in_programs(question: str, expected: str | None) -> None:
         "def open_log(self):\n    return self.log_file": "a > Log > open_log",
     }
     passages = [Passage(text, f"{at}.py", at, context) for at, (text, context) in enumerate(texts.items())]
-    reply = compose(kind_of(question), question, passages, None)
+    reply = identified(question, passages)
     assert (reply and reply.text) == expected and (reply is None or reply.is_certain)
 
 

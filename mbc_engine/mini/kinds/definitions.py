@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from mbc_engine.bank.words import OPTION, SETTING, stems_of
 from mbc_engine.mini.kinds.forms import IDENTIFIED
@@ -59,35 +59,57 @@ def _remark(text: str, start: int, end: int) -> str:
 
 
 _KIND: Final = stems_of(*re.findall(r"\w{3,}", IDENTIFIED))
+_DOTTED: Final = re.compile(r"\w\.\w")
 _WORDS_OF_NAME: Final = 2  # at least, for what is not all that is asked
 
 
 def identified(question: str, passages: Sequence[Passage]) -> Reply | None:
-    """The line with the name in a program that has all words of a question: parse_header of "which function parses the header".
+    """The line with a name in a program that has all words of a question: parse_header of "which function parses the header".
 
-    The last word of "where is the page size defined" need not be in it; nor has any, if the question has such a name. The
-    best line is where it is defined, then one that it begins, then one whose name has the fewest other words.
+    The last word of "where is the page size defined" need not be in it. A name in the question has to be there as it is,
+    with other key words beside it. The best line is where the name is defined, then one that it begins, then one whose
+    name has the fewest other words.
     """
-    is_where = question.lower().startswith("where")
-    named = _IDENTIFIER.search(question) if is_where else None
-    wanted = content_stems(named[0] if named else question) - _KIND
-    last = stems_of(question.rsplit(maxsplit=1)[-1]) if is_where else set[str]()
-    for stems in (wanted, wanted - last):
-        lines = list(_lines_with_name(stems, passages)) if len(stems) >= _WORDS_OF_NAME else []
-        if lines:
-            return Reply.of_sentences([min(lines, key=lambda line: line[:-1])[-1]])
-    return None
+    asks, named = question.lower().split()[:1], _IDENTIFIER.search(question)
+    if _DOTTED.search(question) or (named and asks in (["which"], ["what"])):
+        return None  # another one: which function calls parse_header
+    wanted = content_stems(question) - _KIND
+    last = stems_of(question.rsplit(maxsplit=1)[-1]) if asks == ["where"] else set[str]()
+    if named:
+        beside = set[str]() if asks == ["where"] else wanted - stems_of(named[0])
+        lines = [
+            line
+            for line in _lines_with_name(content_stems(named[0]), passages)
+            if line.name.lower() == named[0].lower()
+        ]
+        lines = [line for line in lines if not missing(beside, passages[line.item.passage].said)]
+    else:
+        several = (stems for stems in (wanted, wanted - last) if len(stems) >= _WORDS_OF_NAME)
+        lines = next(filter(None, (list(_lines_with_name(stems, passages)) for stems in several)), [])
+    return Reply.of_sentences([min(lines, key=_Line.rank).item]) if lines else None
 
 
-def _lines_with_name(stems: set[str], passages: Sequence[Passage]) -> Iterator[tuple[bool, bool, int, Item]]:
-    """The lines that have a name with these words, each after what ranks it, the best lowest."""
+class _Line(NamedTuple):
+    """A line with a name that is looked for."""
+
+    name: str
+    item: Item
+    is_defined: bool
+
+    def rank(self) -> tuple[bool, bool, int]:
+        """The less, the likelier that it is the line that is asked for."""
+        return not self.is_defined, not self.item.text.startswith(self.name), len(stems_of(self.name))
+
+
+def _lines_with_name(stems: set[str], passages: Sequence[Passage]) -> Iterator[_Line]:
+    """The lines that have a name with these words."""
     for at, passage in enumerate(passages):
         defined_here = passage.context.rpartition(" > ")[2]
         for line in _LINE.finditer(passage.text):
             text = on_one_line(line[0])
             for name in _IDENTIFIER.findall(text):
                 if not missing(stems, name):
-                    yield name != defined_here, not text.startswith(name), len(stems_of(name)), Item.quoted(text, at)
+                    yield _Line(name, Item.quoted(text, at), name == defined_here)
 
 
 def described(text: str, start: int, end: int) -> str:
