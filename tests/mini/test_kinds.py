@@ -231,7 +231,7 @@ def test_names_in_programs(question: str, expected: str | None) -> None:
         "LOG_SIZE = PAGE_SIZE * 4\nlog.open_log()": "a > settings",
         "PAGE_SIZE = 250 # rows": "a > settings",
         "import { trimPath, toRows } from 'paths'": "a > view",
-        "export function trimPath(path) {\n}": "a > trimPath",
+        "/// url.trimPath()\nexport function trimPath(path) {\n}": "a > trimPath",
         "def open_log(self):\n    return self.log_file": "a > Log > open_log",
     }
     passages = [Passage(text, f"{at}.py", at, context) for at, (text, context) in enumerate(texts.items())]

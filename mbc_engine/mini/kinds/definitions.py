@@ -67,8 +67,8 @@ def identified(question: str, passages: Sequence[Passage]) -> Reply | None:
     """The line with a name in a program that has all words of a question: parse_header of "which function parses the header".
 
     The last word of "where is the page size defined" need not be in it. A name in the question has to be there as it is,
-    with other key words beside it. The best line is where the name is defined, then one that it begins, then one whose
-    name has the fewest other words.
+    with other key words beside it. The best line is where the name is defined, no comment and no call, then one that it
+    begins, then one whose name has the fewest other words.
     """
     asks, named = question.lower().split()[:1], _IDENTIFIER.search(question)
     if _DOTTED.search(question) or (named and asks in (["which"], ["what"])):
@@ -96,9 +96,11 @@ class _Line(NamedTuple):
     item: Item
     is_defined: bool
 
-    def rank(self) -> tuple[bool, bool, int]:
+    def rank(self) -> tuple[bool, bool, bool, int]:
         """The less, the likelier that it is the line that is asked for."""
-        return not self.is_defined, not self.item.text.startswith(self.name), len(stems_of(self.name))
+        text = self.item.text
+        is_used = f".{self.name}" in text or _COMMENT.match(f"{text}\n") is not None
+        return not self.is_defined, is_used, not text.startswith(self.name), len(stems_of(self.name))
 
 
 def _lines_with_name(stems: set[str], passages: Sequence[Passage]) -> Iterator[_Line]:
