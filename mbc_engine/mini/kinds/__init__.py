@@ -6,8 +6,9 @@ recognise or do not find is answered like any other question, a "fact", with the
 
 from collections.abc import Callable, Mapping, Sequence
 
+from mbc_engine.mini.kinds.changes import changed_in
 from mbc_engine.mini.kinds.comparison import compare_all, compare_two
-from mbc_engine.mini.kinds.definitions import defined
+from mbc_engine.mini.kinds.definitions import defined, said_of_name
 from mbc_engine.mini.kinds.forms import Kind
 from mbc_engine.mini.kinds.lists import one_step, table_column, whole_list
 from mbc_engine.mini.kinds.passages import Passage, Reply
@@ -24,17 +25,20 @@ def compose(
     """
     rules: Mapping[Kind, Callable[[], Reply | None]] = {
         "list": lambda: table_column(question, passages, best) or whole_list(kind, question, passages, best),
-        "definition": lambda: defined(question, passages),
+        "definition": lambda: defined(question, passages) or said_of_name(question, passages),
         "steps": lambda: whole_list(kind, question, passages, best),
         "step": lambda: one_step(question, passages, best),
         "cause": lambda: None if best is None else cause(question, passages[best]),
         "summary": lambda: summary(question, passages),
         "mentions": lambda: mentions(question, passages),
         "keywords": lambda: (
-            whole_list(kind, question, passages, None) or (None if is_answered else keywords(question, passages))
+            defined(question, passages)
+            or whole_list(kind, question, passages, None)
+            or (None if is_answered else keywords(question, passages))
         ),
         "several": lambda: several(question, passages),
         "yes_no": lambda: yes_or_no(question, passages, best),
+        "change": lambda: changed_in(question, passages) or said_of_name(question, passages),
         "comparison": lambda: compare_two(question, passages) or compare_all(question, passages),
     }
     return rules[kind]() if kind in rules else None
