@@ -240,6 +240,8 @@ mill.shut(gate)
 
 maxSpeed
 
+added: v1.1.0
+removed: v3.0.0
 - Default: `30` (slow)
 
 Limits the speed.
@@ -260,7 +262,7 @@ HELP = """FUNCTIONS
         It sinks.
 
 * depth {number} How deep.
-  Deeper is slower. Default: `9`
+  Deeper is slower. Default: 3 * 3
 * width {number} Default: `4`
 
 DelaySec=
@@ -279,6 +281,7 @@ DelaySec=
         ("What does mill.shut throw?", "`Stuck` if it is stuck"),
         ("What does maxspeed do?", None),
         ("What does maxSpeed do?", "Limits the speed."),
+        ("When was maxSpeed removed?", "v3.0.0"),
         ("What is the default maxSpeed?", "`30` (slow)"),
         ("What's the default of level in mill?", "'low', which is slow"),
         ("What's the default of level in barn?", None),
@@ -287,7 +290,7 @@ DelaySec=
         ("What does lift return?", "the height"),
         ("In which version was lift added?", "3.2"),
         ("What does lower return?", None),
-        ("What is the default depth?", "`9`"),
+        ("What is the default depth?", "3 * 3"),
         ("What is the default of width?", "`4`"),
         ("What is the default DelaySec?", "100ms"),
         ("What does gate do?", None),

@@ -68,8 +68,13 @@ def described(text: str, start: int, end: int) -> str:
     return on_one_line(text[first : first + sentences[-1][1]])
 
 
+_HEADING: Final = re.compile(rf"[^\n]*:\n(?=[ \t]*{OPTION.pattern})")
+
+
 def with_option(text: str, start: int, end: int) -> str:
     """A part of a text after the name of the option that it is said of, or a name with what is said of it; else empty."""
+    if heading := _HEADING.match(text, start, end):  # of the options that begin below it
+        start = heading.end()
     *above, own = [line for line in _LINE.finditer(text, 0, end) if line.start() <= start]
     if OPTION.match(own[0].lstrip()) and not text[own.start() : start].strip():
         return f"{on_one_line(own[0])} {described(text, own.start(), own.end())}".rstrip()
@@ -115,6 +120,7 @@ _CODE: Final = re.compile(r"^[ \t]*```.*?(?:^[ \t]*```|\Z)", re.MULTILINE | re.D
 _ENTRY: Final = re.compile(r"[ \t]*[-*+\u2022] ")
 _NO_SENTENCE: Final = re.compile(r"[-*+\u2022] |\w[\w-]*: |.*:\Z")
 _FEWEST_WORDS: Final = 3
+_PROPERTY: Final = re.compile(r"\n(?=[ \t|]*[\w-]+:(?:\s|\Z))")
 
 
 def said_of_name(question: str, passages: Sequence[Passage]) -> Reply | None:
@@ -151,8 +157,8 @@ def _below(text: str, start: int, end: int) -> list[str]:
     on its line or further in.
     """
     rest, own = _CODE.sub("", text[end:]), _indent(text[start:end].replace("|", " "))
-    is_entry, above = _ENTRY.match(text, start, end) is not None, -1
-    sentences = [_ENTRY.sub("", text[start:end])] if is_entry else []
+    is_entry, above = _ENTRY.match(text, start, end), -1
+    sentences = [text[is_entry.end() : end]] if is_entry else []
     for first, last in split_sentences(rest):
         before = rest[rest.rfind("\n", 0, first) + 1 : first].replace("|", " ")
         indent = _indent(f"{before}.")
@@ -162,7 +168,7 @@ def _below(text: str, start: int, end: int) -> list[str]:
         if not before.strip():
             above = indent if _ENTRY.match(rest, first) else -1 if indent <= above else above
         if above < 0 or (above == indent and not before.strip()):
-            sentences.append(on_one_line(rest[first:last]).lstrip("| "))
+            sentences += [on_one_line(part).lstrip("| ") for part in _PROPERTY.split(rest[first:last])]
     return sentences
 
 

@@ -74,6 +74,7 @@ _FORMS: Final[Sequence[tuple[Kind, str]]] = (
     ("summary", rf"{_DECIDED} (?:about|on|at|in|by|for|with)\b."),
     ("definition", rf"^what (?:does|do) (?:the )?(?:[\w-]+ )?(?:{OPTION.pattern}|[\w.-]+(?= {SETTING}\b)){_OF_WHAT} (?:do|mean|stand for)\b|^what(?:'s| is) (?:the )?(?:[\w-]+ )?{OPTION.pattern}{_OF_WHAT}(?: (?:used )?for)?(?: in [\w.-]+)?$"),
     ("definition", r"^what(?:'s| is) the default(?: (?:value|setting))?(?: (?:of|for))?(?: the)? (?!-)[\w.$]+(?: (?:in|of|for) [\w. -]+)?$"),
+    ("definition", r"^(?:what|which type)(?: type)? does (?:the )?[\w.$]+(?:\(\))?(?: function| method)? (?:return|throw|raise)s?\b"),
     ("change", rf"^(?:when (?:did|was|were|has|have)|(?:in |since |from |with )?(?:which|what) (?:[\w.-]+ ){{0,2}}(?:version|release)s?)\b.*\b{_CHANGED}\b"),
     ("comparison", rf"^(?=.* or )(?=.*{COMPARATIVE})(?:who|which|what|where|{ANY_AUXILIARY})\b|^(?:compare|(?:what (?:is|are) )?(?:the )?differences? between|how (?!do (?:i|we|you) )(?:do|does|did|is|are) .* (?:differ|compare|different)(?: from| to| with))\b"),
     ("step", STEP.pattern),

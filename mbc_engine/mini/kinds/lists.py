@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import Final, NamedTuple
 
-from mbc_engine.bank.words import OPTION, stems_of
+from mbc_engine.bank.words import stems_of
 from mbc_engine.mini.kinds.definitions import with_option
 from mbc_engine.mini.kinds.forms import ANY_ORDINAL, LOOKED_AT, NUMBERS, STEP, Kind
 from mbc_engine.mini.kinds.passages import (
@@ -119,8 +119,7 @@ def whole_list(kind: Kind, question: str, passages: Sequence[Passage], best: int
         text = passages[best].text
         around = [each for each in split_sentences(text) if each[0] < span[1] and each[1] > span[0]]
         first, last = around[0][0], around[-1][1]
-        line = max(first, text.rfind("\n", 0, span[0]) + 1)
-        option = with_option(text, line if OPTION.match(text[line:].lstrip()) else first, last)
+        option = with_option(text, first, last)
         is_certain = bool(option) and not missing(wanted, f"{passages[best].context} {option}")
         return Reply(option or with_introduced(text, first, last), is_certain=is_certain)
     text, start = passages[best].text, span[0]
