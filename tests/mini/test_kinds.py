@@ -317,6 +317,11 @@ def test_a_passage_may_be_from_further_down_below_a_name() -> None:
         ("When was the mill's yard added?", "1.9 - May 2023"),
         ("When was wood removed?", None),  # of a chapter
         ("When was glass removed?", None),
+        ("When was mill 2.1.0 released?", "2024-03-01"),
+        ("When was mill v2.0.0 released?", "1 May 2023"),
+        ("When was mill 2.0.1 released?", None),
+        ("When was mill 2.0 released?", None),
+        ("When was barn 2.1.0 released?", None),
     ],
 )
 def test_versions_of_changes(question: str, expected: str | None) -> None:
@@ -324,13 +329,28 @@ def test_versions_of_changes(question: str, expected: str | None) -> None:
     passages = [
         Passage("2.3 Walls\n\n- Wood was removed."),
         Passage(
-            "2.1.0 (2024-03-01)\n\n- Removed tar.\n- Add a sluice.\n\n2.0.0\n\n- Drop stone and\n  Iron tools.",
+            "2.1.0 (2024-03-01)\n\n- Removed tar.\n- Add a sluice.\n\n2.0.0\n\nReleased 1 May 2023\n\n- Drop stone and\n  Iron tools.",
             context="mill",
         ),
         Passage("- A yard was added.", context="mill > Version 2 > 1.9 - May 2023"),
     ]
     reply = compose("change", question, passages, None)
     assert (reply and reply.text) == expected
+
+
+def test_changes_of_a_version() -> None:
+    passages = [
+        Passage("- Fix the yard.\n- Wood has been added.\n\n## 2.0\n\n- Add rye.", place=2, context="mill > 2.1"),
+        Passage("2.1\n\n- Add a sluice\n  and a gate.\n- Fixed the roof.", place=1, context="mill > 2.1"),
+    ]
+    for question, expected in (
+        ("What was added in mill 2.1?", "Add a sluice and a gate. and Wood has been added."),
+        ("What was fixed in 2.1?", "Fixed the roof. and Fix the yard."),
+        ("What was removed in mill 2.1?", None),
+        ("What was fixed in barn 2.1?", None),
+    ):
+        reply = compose("list", question, passages, None)
+        assert (reply and reply.text) == expected
 
 
 def test_a_list_goes_on_in_the_next_chunk() -> None:

@@ -6,7 +6,7 @@ recognise or do not find is answered like any other question, a "fact", with the
 
 from collections.abc import Callable, Mapping, Sequence
 
-from mbc_engine.mini.kinds.changes import changed_in
+from mbc_engine.mini.kinds.changes import changed_in, changes_of
 from mbc_engine.mini.kinds.comparison import compare_all, compare_two
 from mbc_engine.mini.kinds.definitions import defined, said_of_name
 from mbc_engine.mini.kinds.forms import Kind
@@ -24,7 +24,11 @@ def compose(
     Key words get a list of that name, or else sentences unless the reader's span `is_answered` enough.
     """
     rules: Mapping[Kind, Callable[[], Reply | None]] = {
-        "list": lambda: table_column(question, passages, best) or whole_list(kind, question, passages, best),
+        "list": lambda: (
+            changes_of(question, passages)
+            or table_column(question, passages, best)
+            or whole_list(kind, question, passages, best)
+        ),
         "definition": lambda: defined(question, passages) or said_of_name(question, passages),
         "steps": lambda: whole_list(kind, question, passages, best),
         "step": lambda: one_step(question, passages, best),

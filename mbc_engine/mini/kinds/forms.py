@@ -59,7 +59,7 @@ COMPARATIVE: Final = rf"\b(?:{'|'.join(CUES)})\b"
 _OF_WHAT: Final = rf"(?: {SETTING})?(?: (?:in|of|for) [\w.-]+)?"
 _GIVE: Final = r"^(?:please )?(?:give (?:me|us) )?(?:an? |the )?(?:short |brief |quick )?"
 _IN_SHORT: Final = r"(?:,? (?:briefly|in short)|[,;:?] (?:short|brief|quick) summary)"
-_CHANGED: Final = r"(?:add|introduce|remove|drop|fix|deprecate|rename|change|replace)(?:p?ed|d)?"
+_CHANGED: Final = r"(?:add|introduce|remove|drop|fix|deprecate|rename|change|replace|release|publish)(?:p?ed|d)?"
 _DECIDED: Final = r"^what (?:was|were|has been) (?:decided|agreed|discussed|said|planned)"
 # Words that only say that a summary is wanted.
 ONLY_SUMMARY: Final = re.compile(rf"{_GIVE}(?:gist|main points)\b|{_IN_SHORT}\W*$|{_DECIDED}\b", re.IGNORECASE)
