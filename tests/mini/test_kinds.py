@@ -28,7 +28,7 @@ from mbc_engine.mini.kinds.quotations import asked_there
         "Give me the gist of the report|what is the letter to the council about, briefly|What was decided on the roof?",
         "mentions": "Which of my notes mention Ada?|Which articles are about Ada?",
         "several": "Who won?|who died|What was stolen?|What was decided?",
-        "yes_no": "Was Ada born in Oslo?|May members bring dogs?|Will Ada's boat float?|Bo comes in May, does Ada have to agree?",
+        "yes_no": "Was Ada born in Oslo?|Is mill.open() slow now?|Is self-service open?|May members bring dogs?|Will Ada's boat float?|Bo comes in May, does Ada have to agree?",
         "comparison": "Who is older, Ada or Bo?|Is flat 12 or flat 14 cheaper?|how does flat 12 differ from flat 14",
     }.items(),
 )
@@ -199,6 +199,7 @@ def test_sentences(question: str, text: str, expected: str | None) -> None:
         ("What does the --long option do?", "Show the owner, and the size. It is slow."),
         ("What is --all for?", "show all files"),
         ("What does the name parameter do?", "str What it is called."),
+        ("what does the all flag do", "show all files"),
         ("What does --other do?", None),
         ("the -r option", "Rest a while."),
         ("What does the crumbs option do?", "Keeps all crumbs."),

@@ -29,7 +29,7 @@ def defined(question: str, passages: Sequence[Passage]) -> Reply | None:
     name = named[named.lastindex or 0]
     # With a word of its own, since a question without any would count with its function words.
     others = content_stems(f"option {question}") - stems_of(name) - _ANY
-    begun = re.compile(rf"{_BEFORE_NAME}{re.escape(name)}(?![\w-])", re.MULTILINE)
+    begun = re.compile(rf"{_BEFORE_NAME}-{{0,2}}{re.escape(name)}(?![\w-])", re.MULTILINE)
     for at, passage in enumerate(passages):
         lines = [] if missing(others, passage.said) else begun.finditer(passage.text)
         if said := next(filter(None, (_described(passage.text, *line.span()) for line in lines)), None):
@@ -109,7 +109,7 @@ _SAYS: Final = {
         r"(?:(?![-*+\u2022] ).*\W|\W*)default(?:s to|(?: value)?(?: is|:| =)) +(?P<said>\S.*)", re.IGNORECASE
     ),
 }
-_RETURNS: Final = re.compile(r"\breturns? ", re.IGNORECASE)
+_RETURNS: Final = re.compile(r"\breturns\b|^return\b", re.IGNORECASE)
 # A name that is no word: with a dot, an underscore or a capital letter inside.
 _CODE_NAME: Final = re.compile(r"\w[._$]\w|[a-z\d][A-Z]")
 # What follows names on lines of their own: "open(path)", "level (String)", "RestartSec=".

@@ -84,7 +84,7 @@ _FORMS: Final[Sequence[tuple[Kind, str]]] = (
     ("list", rf"^what (?:all |else |still )?(?:(?:do|should|must|shall|can) {_YOU} (?:still )?(?:have to |need to )?(?:need|bring|pack|buy|take|wear|do)|(?:does|did|should|must) [\w'\u2019]+ (?:have to |need to )?(?:need|bring|pack|wear)|goes in(?:to)?|(?:needs|has) to be done|is (?:still )?(?:left|open|to do))\b"),
     ("list", r"^what(?: was| were| is|'s| has been)? (?:added|fixed|changed|removed|deprecated)\b"),
     ("list", r"^who (?:all |else )?(?:attended|participated|took part|came to|(?:was|were|is|are) (?:all )?(?:present|there|invited|coming|attending|absent))\b"),
-    ("yes_no", rf"^(?!.* or )(?:(?!.*\b{_ANY_QUESTION_WORD}\b).*, )?{ANY_AUXILIARY}(?:n't)? (?!i am|have|has|be)[\w'\u2019]+ \w+"),
+    ("yes_no", rf"^(?!.* or )(?:(?!.*\b{_ANY_QUESTION_WORD}\b).*, )?{ANY_AUXILIARY}(?:n't)? (?!i am|have|has|be)[^\s,;:]+ \w+"),
     ("several", r"^(?:who|what|where|when) (?:(?:else|ever|just|has|have|was|were|got|did|people|they) )?(?!is\b|are\b|am\b|happen)\w+$"),
     ("list", rf"^(?:(?:at|in|on|for|from|with|of) )?(?:which|what) (?:(?!{_NO_PLURAL})\w+ ){{0,2}}?{_PLURAL}\b"),
 )  # fmt: skip
