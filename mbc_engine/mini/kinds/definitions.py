@@ -133,9 +133,8 @@ def said_of_name(question: str, passages: Sequence[Passage]) -> Reply | None:
         return None
     name, wanted, is_type = asked["name"].rstrip("."), asked["wanted"].lower(), "type" in asked.groupdict()
     others = content_stems(f"option {asked['of'] or ''} {asked.groupdict().get('by') or ''}") - stems_of(name) - _ANY
-    is_any = wanted not in ("do", "return") or _CODE_NAME.search(
-        name
-    )  # of other words, only the line of a function will do
+    # Of a common word, only the line of a function will do.
+    is_any = wanted not in ("do", "return") or _CODE_NAME.search(name)
     line = re.compile(
         rf"^[^\w\n]*(?:[\w$]+\.)*(?<!-){re.escape(name)}{_TYPED if is_any else _CALL}", re.MULTILINE | re.IGNORECASE
     )
