@@ -257,7 +257,8 @@ def chunk(
     """Pack whole sentences into chunks of at most `max_tokens` tokens, in order, losing nothing but white space.
 
     A section begins a new chunk unless the last one is tiny and no row of a table, and so does every further row and
-    record, unless it is the only one below its heading, and what follows a table: these are so alike that of several in a chunk none is found, or another is read.
+    record, unless it is the only one below its heading, and what follows a table: these are so alike that of several in
+    a chunk none is found, or another is read.
     A longer sentence is cut between words, a longer word between characters, a longer character not at all.
     `count_tokens` must not count special tokens; joining texts by white space must not raise their total.
     """
