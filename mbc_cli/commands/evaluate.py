@@ -62,7 +62,7 @@ _complete_methods: Final = completer(lambda: {name: kind.title for name, kind in
 _complete_protocols: Final = completer(lambda: get_args(Protocol))
 
 _METHODS: Final = ", ".join(name for name, kind in METHODS.items() if not kind.control_of and not kind.read)
-_METHOD: Final = f"{_METHODS}, a control, or a method with a read mode, such as mbc-routed; can be repeated."
+_METHOD: Final = f"{_METHODS}, a control, such as mbc-wrong (MBC with another bank), or a method with a read mode, such as mbc-routed; can be repeated."
 _PROTOCOL: Final = f"{', '.join(get_args(Protocol))}; can be repeated."
 _QUESTIONS: Final = "The questions to ask: a .jsonl, .csv or .json file, or squad:test."
 _GRID: Final = "Run a whole grid of evaluations instead: paper, small, smollm2, or a TOML file."

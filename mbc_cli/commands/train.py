@@ -378,7 +378,7 @@ def calibrate(
     device: DeviceOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Choose from held-out questions below which confidence a model that you trained gives no answer; changes its config.
+    """Set the confidence below which a model that you trained gives no answer, from held-out questions; changes its config.
 
     For trained models; mini is already calibrated. Each question is asked of a bank with its document and
     of one without; what the bank adds to the answer's likelihood is used to tell the two apart. The model's banks and
