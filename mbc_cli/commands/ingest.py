@@ -83,8 +83,9 @@ def ingest(
     """Memorise files and folders. Files that haven't changed since the last run are skipped.
 
     Hidden files, what .mbcignore and .gitignore files exclude, installed software, caches, temporary and lock files are
-    skipped, but never a file that you name. Each row of a table or of JSON becomes a document with all its columns. The first Ctrl-C saves what has been encoded and stops; run the same command again to continue. With
-    --watch --json, each change is one line of JSON.
+    skipped, but never a file that you name. Each row of a table or of JSON becomes a document with all its columns. The
+    first Ctrl-C saves what has been encoded and stops; run the same command again to continue. With --watch --json,
+    each change is one line of JSON.
 
     Examples:
       mbc ingest ~/notes
