@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from rich.text import Text
 
-from mbc_cli.config import add_question, question_history, read_questions
 from mbc_cli.formatting import display_path, format_duration, pluralise, sanitise
 from mbc_cli.options import JsonOption, argument, memory_command, option
+from mbc_cli.paths import add_question, question_history, read_questions
 from mbc_cli.render import answer as render
 from mbc_cli.render.bank import content_summary
 from mbc_cli.render.terminal import ProgressView, errors, notes, out, print_json, print_json_lines

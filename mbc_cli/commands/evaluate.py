@@ -19,7 +19,6 @@ from rich.text import Text
 
 from mbc_cli.command_line import interrupt_message, is_from_command_line, stop_on_interrupt, stopped
 from mbc_cli.commands.train import TrainProgress
-from mbc_cli.config import evaluation_names, evaluations_folder, resolve_name, short_name, states_cache
 from mbc_cli.formatting import format_duration, pluralise, sanitise
 from mbc_cli.loading import loading, prepare_torch, read_data, require_device
 from mbc_cli.options import (
@@ -34,6 +33,7 @@ from mbc_cli.options import (
     completer,
     option,
 )
+from mbc_cli.paths import evaluation_names, evaluations_folder, resolve_name, short_name, states_cache
 from mbc_cli.render.terminal import notes, out, print_json, print_table
 from mbc_engine import events
 from mbc_engine.datasets.by_name import is_of_hub
