@@ -104,7 +104,7 @@ def answers_in_words(parts: Parts) -> Iterator[str]:
         f'{perhaps} were right; {sum(map(absent, typed))} times it said "Not in this memory." It also said this to '
         f"{sum(map(absent, others))} of {len(others)} questions that the articles do not answer; to "
         f'{sum(bool(row["is_tentative"]) for row in others)} of them it gave an answer with "Perhaps", and to '
-        f"{sum(bool(row['is_given']) for row in others)} one as if sure. Measured on {news['date']}."
+        f"{sum(bool(row['is_given']) for row in others)} one without. Measured on {news['date']}."
     )
 
 

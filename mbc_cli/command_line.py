@@ -21,8 +21,9 @@ import typer
 from rich.text import Text
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
-from mbc_cli.config import config_path, default_bank, default_map, long_name, read_config
+from mbc_cli.config import config_path, default_map, long_name, read_config
 from mbc_cli.formatting import format_duration, sanitise
+from mbc_cli.paths import default_bank
 from mbc_cli.render.terminal import errors, print_verbose, verbosity
 from mbc_engine.errors import BankError, ConfigError, MBCError
 from mbc_engine.machine import is_launched

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rich.text import Text
 
-from mbc_cli.config import activity_log
 from mbc_cli.formatting import format_duration, pluralise, sanitise
+from mbc_cli.paths import activity_log
 from mbc_cli.render.terminal import ProgressView, is_on, notes, print_verbose, status_spinner
 from mbc_engine.errors import ConfigError, ModelError
 from mbc_engine.machine import idle_threads, usable_threads

@@ -9,8 +9,8 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from mbc_cli.config import DEFAULT_MODEL, resolve_name, runs_folder, short_name
 from mbc_cli.formatting import format_time_left, pluralise
+from mbc_cli.paths import DEFAULT_MODEL, resolve_name, runs_folder, short_name
 from mbc_engine.errors import ConfigError, ModelError
 from mbc_engine.events import Validated
 from mbc_engine.names import CONFIG, find_model, is_model, own_models, packaged_model, preset_names

@@ -10,8 +10,9 @@ from typing import Annotated, Any, Final
 import typer
 
 from mbc_cli.command_line import COMMON_PANEL, is_from_command_line
-from mbc_cli.config import DEFAULT_MODEL, default_bank, evaluation_names, options_by_key, runs_folder
+from mbc_cli.config import options_by_key
 from mbc_cli.formatting import sanitise
+from mbc_cli.paths import DEFAULT_MODEL, default_bank, evaluation_names, runs_folder
 from mbc_cli.render.terminal import notes
 from mbc_engine.answer import AskOptions
 from mbc_engine.errors import ConfigError

@@ -1,47 +1,38 @@
-"""Records docs/recording/mbc.svg: real commands, typed into a real shell in an 80×24 terminal.
+"""Draws docs/recording/mbc.svg: real commands and what they write, which appears command by command.
 
     python docs/recording/record.py         a minute on two cores
 
-The shell runs in a pseudoterminal, and each piece of its output is recorded with its time; `screens.py` reconstructs
-the screens, and `drawing.py` draws them. The files are the stories of `mbc demo`. A command that takes longer than
-LONGEST is sped up to last that long; the picture's title says so. Needs the embedded encoder (the extra `embedded`) and
-pyte (the extra `dev`).
+The files are the stories of `mbc demo`. Needs the embedded encoder (the extra `embedded`).
 """
 
 import os
-import pty
-import selectors
+import re
 import subprocess
 import sys
 import tempfile
-import termios
-import time
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from bisect import bisect
 from datetime import UTC, datetime
+from io import StringIO
 from pathlib import Path
 
-from drawing import draw
-from screens import Output, shown
+from rich.console import Console
+from rich.text import Text
 
 PICTURE = Path(__file__).parent / "mbc.svg"
-SIZE = (80, 24)
-# Commands to type, and the seconds for reading their output.
+WIDTH = 80
 COMMANDS = (
-    ("export MBC_BANK=news.mbc", 0.3),
-    ("mbc ingest stories", 3.0),
-    ('mbc ask "How many people helped Jerome Lopez in the campaign?" --sources 1', 4.0),
-    ('mbc ask "Who saved the pigeons in Bramblehaven?" --sources 1', 4.0),
-    ("mbc bank remove stories/07-family-business-in.txt --prove", 6.0),
+    "mbc ingest stories",
+    'mbc ask "How many people helped Jerome Lopez in the campaign?" --sources 1',
+    'mbc ask "Who saved the pigeons in Bramblehaven?" --sources 1',
+    "mbc bank remove stories/07-family-business-in.txt --prove",
 )
-LONGEST = 3.0
-BETWEEN_KEYS = 0.04
-_PATIENCE = 300.0
-# The mark by which shells tell terminals where their prompt is (OSC 133); it is invisible.
-_PROMPT = b"\x1b]133;A\x07"
+# For reading what a command writes.
+SECONDS = 5
 
 
 def main() -> None:
+    screen = Console(record=True, width=WIDTH, file=StringIO())
+    begins = []
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
         environment = {
@@ -50,79 +41,45 @@ def main() -> None:
             "TERM": "xterm-256color",
             "LANG": "C.UTF-8",
             "HF_HUB_OFFLINE": "1",
-            "PS1": rf"\[{_PROMPT.decode()}\]$ ",
+            "FORCE_COLOR": "1",
+            "COLUMNS": str(WIDTH),
+            "MBC_BANK": "news.mbc",
         }
-        keep = ["mbc", "--quiet", "demo", "--keep", "demo"]
-        subprocess.run(keep, cwd=home, env=environment, check=True, stdout=subprocess.DEVNULL)
+        demo = ["mbc", "--quiet", "demo", "--keep", "demo"]
+        subprocess.run(demo, cwd=home, env=environment, check=True, stdout=subprocess.DEVNULL)
         (home / "demo" / "stories").rename(home / "stories")
-        shell = RecordedShell(home, environment)
-        shell.type(COMMANDS)
-    frames, seconds = shown(shell.output, shell.at_work, SIZE, LONGEST), COMMANDS[-1][1]
-    made = f"mbc, {datetime.now(UTC):%Y-%m-%d}, {os.cpu_count()} cores"
-    title = f"{made}; commands of more than {LONGEST:g} s are drawn in {LONGEST:g} s"
-    PICTURE.write_text(draw(frames, frames[-1].at + seconds, SIZE, title), encoding="utf-8")
+        for command in COMMANDS:
+            begins.append(screen.export_text(clear=False).count("\n"))
+            screen.print(Text(f"$ {command}"))
+            ran = subprocess.run(["bash", "-c", command], cwd=home, env=environment, capture_output=True, check=True)
+            screen.print(Text.from_ansi("\n".join(line.rstrip() for line in ran.stdout.decode().splitlines())))
+    title = f"mbc, {datetime.now(UTC):%Y-%m-%d}, {os.cpu_count()} cores"
+    PICTURE.write_text(animated(screen.export_svg(title=title), begins), encoding="utf-8")
     print(PICTURE)
 
 
-@dataclass
-class RecordedShell:
-    """A shell in a terminal of its own.
+def animated(svg: str, begins: list[int]) -> str:
+    """Let the lines of each command appear after those of the one before; all stay for reduced motion.
 
-    Attributes:
-        home: its initial working directory.
-        environment: all of its environment.
-        output: the terminal's output.
-        at_work: start and end of each command.
+    Args:
+        svg: a picture by rich.
+        begins: the first line of each command.
     """
-
-    home: Path
-    environment: dict[str, str]
-    output: list[Output] = field(default_factory=list)
-    at_work: list[tuple[float, float]] = field(default_factory=list)
-
-    def type(self, commands: Sequence[tuple[str, float]]) -> None:
-        """Type commands, each once the one before has ended and there was time to read its output.
-
-        Args:
-            commands: each with the seconds for reading its output.
-
-        Raises:
-            TimeoutError: a command takes more than five minutes.
-        """
-        terminal, inside = pty.openpty()
-        termios.tcsetwinsize(inside, SIZE[::-1])
-        streams = {"stdin": inside, "stdout": inside, "stderr": inside}
-        shell = ["bash", "--noprofile", "--norc", "-i"]
-        with subprocess.Popen(shell, cwd=self.home, env=self.environment, start_new_session=True, **streams) as process:
-            os.close(inside)
-            self._read_until_prompt(terminal)
-            for command, seconds in commands:
-                for key in command:
-                    os.write(terminal, key.encode())
-                    self._read(terminal, BETWEEN_KEYS)
-                began = time.monotonic()
-                os.write(terminal, b"\n")
-                self._read_until_prompt(terminal)
-                self.at_work.append((began, self.output[-1].at))
-                self._read(terminal, seconds)
-            process.kill()
-        os.close(terminal)
-
-    def _read_until_prompt(self, terminal: int) -> None:
-        end = time.monotonic() + _PATIENCE
-        since = len(self.output)
-        while _PROMPT not in b"".join(output.text for output in self.output[since:]):
-            if time.monotonic() > end:
-                raise TimeoutError("a command did not finish")
-            self._read(terminal, BETWEEN_KEYS)
-
-    def _read(self, terminal: int, seconds: float) -> None:
-        """Record output for some seconds."""
-        end = time.monotonic() + seconds
-        with selectors.DefaultSelector() as streams:
-            streams.register(terminal, selectors.EVENT_READ)
-            while streams.select(max(0.0, end - time.monotonic())):
-                self.output.append(Output(os.read(terminal, 1 << 16), time.monotonic()))
+    count = len(begins) + 1
+    steps = [
+        f"@keyframes c{number}{{0%{{opacity:0}}{number / count:.3%}{{opacity:1}}}}"
+        f".c{number}{{animation:c{number} {count * SECONDS}s step-end infinite}}"
+        for number in range(1, len(begins))
+    ]
+    still = "@media (prefers-reduced-motion:reduce){text{animation:none!important}}"
+    # The fonts would be loaded from the web; any monospaced one will do.
+    svg = re.sub(r"@font-face\s*{.*?}", "", svg, flags=re.DOTALL)
+    svg = svg.replace("</style>", "\n".join([*steps, still, "</style>"]))
+    return re.sub(
+        r'<text class="([^"]*)"(?=[^>]*-line-(\d+)\))',
+        lambda text: f'<text class="{text[1]} c{bisect(begins, int(text[2])) - 1}"',
+        svg,
+    )
 
 
 if __name__ == "__main__":

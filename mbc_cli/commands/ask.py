@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from rich.text import Text
 
-from mbc_cli.config import add_question, question_history, read_questions
 from mbc_cli.formatting import display_path, format_duration, pluralise, sanitise
 from mbc_cli.options import JsonOption, argument, memory_command, option
+from mbc_cli.paths import add_question, question_history, read_questions
 from mbc_cli.render import answer as render
 from mbc_cli.render.bank import content_summary
 from mbc_cli.render.terminal import ProgressView, errors, notes, out, print_json, print_json_lines
@@ -67,9 +67,10 @@ def ask(
 ) -> None:
     """Answer questions from your banks, citing the files that each answer comes from.
 
-    The answer comes first: one line or, to a question for several things (who are, what happened, how do I), a line for
-    each. It begins with "Perhaps: " if the model is not sure of it, and is "Not in this memory." if there is none. Its
-    sources follow. Programs should use --json: a line for each question, in which "tentative" is true or "answer" null.
+    The answer comes first: one line or, if the question asks for several things (who are, what happened, how do I), a
+    line for each. It begins with "Perhaps: " if the model is not sure of it, and is "Not in this memory." if there is
+    none. Its sources follow. Programs should use --json, which prints a line for each question: "tentative" is true
+    instead of "Perhaps: ", and "answer" is null if there is none.
 
     Without a question, this is `mbc chat`; questions can also be piped in, one per line.
 
@@ -148,8 +149,8 @@ def _answer_all(
 
 @memory_command(answers=True)
 def chat(*, memory: "Memory", options: AskOptions) -> None:
-    """Ask one question after the other. A follow-up (“and when?”) is understood from the
-    question before it; /help lists what else to type.
+    """Ask questions in a conversation. A follow-up (“and when?”) is completed from the question before it; /help lists
+    the other commands.
 
     Examples:
       mbc chat
@@ -296,8 +297,9 @@ def search(
     """Find the passages that best match a query, by meaning and by words, without answering it.
 
     Each passage comes with its file and line, its score, its date and its best sentence, in which the words of the
-    query are marked. In a pipe, each is one line, FILE:LINE:SENTENCE, as from grep. The line is left out where it is
-    not known: in PDF, Word and HTML, and where the file has changed. With --json, passages are whole.
+    query are highlighted. In a pipe, each is one line, FILE:LINE:SENTENCE, as from grep. LINE is left out where it is
+    not known: in PDF, Word, HTML and tables (there FILE ends with the row), and where the file has changed. --json
+    prints whole passages.
 
     Examples:
       mbc search robotics competition

@@ -17,9 +17,9 @@ from rich.text import Text
 
 import mbc_engine
 from mbc_cli.command_line import interrupt_message, stop_on_interrupt, stopped
-from mbc_cli.config import activity_log
 from mbc_cli.formatting import display_path, format_size, pluralise, sanitise
 from mbc_cli.options import BankOption, DeviceOption, JsonOption, ModelOption, WorkersOption, argument, option
+from mbc_cli.paths import activity_log
 from mbc_cli.render import bank as render
 from mbc_cli.render.terminal import ProgressView, notes, out, print_facts, print_json, status_spinner
 from mbc_engine.atomic_write import atomic_write

@@ -19,7 +19,6 @@ from rich.text import Text
 
 from mbc_cli.command_line import interrupt_message, is_from_command_line, stop_on_interrupt, stopped
 from mbc_cli.commands.train import TrainProgress
-from mbc_cli.config import evaluation_names, evaluations_folder, resolve_name, short_name, states_cache
 from mbc_cli.formatting import format_duration, pluralise, sanitise
 from mbc_cli.loading import loading, prepare_torch, read_data, require_device
 from mbc_cli.options import (
@@ -34,6 +33,7 @@ from mbc_cli.options import (
     completer,
     option,
 )
+from mbc_cli.paths import evaluation_names, evaluations_folder, resolve_name, short_name, states_cache
 from mbc_cli.render.terminal import notes, out, print_json, print_table
 from mbc_engine import events
 from mbc_engine.datasets.by_name import is_of_hub
@@ -62,7 +62,7 @@ _complete_methods: Final = completer(lambda: {name: kind.title for name, kind in
 _complete_protocols: Final = completer(lambda: get_args(Protocol))
 
 _METHODS: Final = ", ".join(name for name, kind in METHODS.items() if not kind.control_of and not kind.read)
-_METHOD: Final = f"{_METHODS}, a control, or a method with a read mode, such as mbc-routed; can be repeated."
+_METHOD: Final = f"{_METHODS}, a control, such as mbc-wrong (MBC with another bank), or a method with a read mode, such as mbc-routed; can be repeated."
 _PROTOCOL: Final = f"{', '.join(get_args(Protocol))}; can be repeated."
 _QUESTIONS: Final = "The questions to ask: a .jsonl, .csv or .json file, or squad:test."
 _GRID: Final = "Run a whole grid of evaluations instead: paper, small, smollm2, or a TOML file."

@@ -82,10 +82,10 @@ def ingest(
 ) -> None:
     """Memorise files and folders. Files that haven't changed since the last run are skipped.
 
-    Left out are hidden files, what .mbcignore and .gitignore files exclude, installed software, caches, temporary and
-    lock files. A file that you name is always taken. Each row of a table or of JSON becomes a document with all its
-    columns. The first Ctrl-C saves what has been encoded and stops; run the same command again to continue. With
-    --watch --json, each change is one line of JSON.
+    Hidden files, what .mbcignore and .gitignore files exclude, installed software, caches, temporary and lock files are
+    skipped, but never a file that you name. Each row of a table or of JSON becomes a document with all its columns. The
+    first Ctrl-C saves what has been encoded and stops; run the same command again to continue. With --watch --json,
+    each change is one line of JSON.
 
     Examples:
       mbc ingest ~/notes

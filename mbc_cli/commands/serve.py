@@ -27,7 +27,7 @@ _access, _limits = partial(option, panel="Access"), partial(option, panel="Limit
 _DOCUMENTS = "Where to keep the text of documents that clients add; the folder must not be used for anything else."
 _HOST = "The address to listen on; one that other machines can reach requires a token."
 _CLIENTS = "Only answer clients that send the token in this file."
-_ORIGIN = "A web page's origin that may ask too, such as http://localhost:3000; can be repeated."
+_ORIGIN = "Also answer web pages from this origin (CORS), such as http://localhost:3000; can be repeated."
 _UPSTREAM = (
     "The address of another server with OpenAI's API: conversations with its models are passed on to it, with passages "
     "of the memory added."

@@ -15,7 +15,6 @@ import typer
 
 from mbc_cli.command_line import interrupt_message, is_from_command_line, stop_on_interrupt, stopped
 from mbc_cli.commands.models import show_presets
-from mbc_cli.config import resolve_name, states_cache
 from mbc_cli.formatting import display_path, format_duration, format_moment, pluralise, sanitise
 from mbc_cli.loading import load_model, loading, prepare_torch, read_data, require_device, require_model
 from mbc_cli.local_models import RunCommand, command_of, config_of, existing_run, name_of, new_run, read_run, run_facts
@@ -31,6 +30,7 @@ from mbc_cli.options import (
     complete_runs,
     option,
 )
+from mbc_cli.paths import resolve_name, states_cache
 from mbc_cli.render.terminal import ProgressView, notes, out, print_facts, print_json, print_json_lines, print_table
 from mbc_engine import events
 from mbc_engine.datasets.by_name import absolute, own_validation
@@ -378,7 +378,7 @@ def calibrate(
     device: DeviceOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Choose from held-out questions below which confidence a model that you trained gives no answer; changes its config.
+    """Set the confidence below which a model that you trained gives no answer, from held-out questions; changes its config.
 
     For trained models; mini is already calibrated. Each question is asked of a bank with its document and
     of one without; what the bank adds to the answer's likelihood is used to tell the two apart. The model's banks and

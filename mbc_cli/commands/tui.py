@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from mbc_cli.command_line import origin_of
-from mbc_cli.config import resolve_name
 from mbc_cli.options import (
     BankOption,
     DeviceOption,
@@ -21,6 +20,7 @@ from mbc_cli.options import (
     complete_runs,
     option,
 )
+from mbc_cli.paths import resolve_name
 from mbc_engine.errors import ConfigError
 from mbc_engine.machine import require_extra
 

@@ -17,8 +17,8 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 from textual.widgets import Footer, TabbedContent, Tabs
 
-from mbc_cli.config import DEFAULT_MODEL, activity_log
 from mbc_cli.formatting import sanitise
+from mbc_cli.paths import DEFAULT_MODEL, activity_log
 from mbc_cli.render.answer import open_file
 from mbc_cli.render.terminal import notes
 from mbc_cli.tui import jobs

@@ -23,10 +23,10 @@ from typing import Any, Final, Literal, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from mbc_cli.config import activity_log, dashboard_settings
 from mbc_cli.formatting import sanitise
 from mbc_cli.loading import open_memory
 from mbc_cli.model_thread import ModelThread, ModelThreadClosed
+from mbc_cli.paths import activity_log, dashboard_settings
 from mbc_cli.tui.state import BankSnapshot, DashboardOptions, RunSummary
 from mbc_engine.answer import Answer, AskOptions, Source, TextFrom
 from mbc_engine.atomic_write import atomic_write, make_private_folder

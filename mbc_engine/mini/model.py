@@ -39,6 +39,7 @@ from mbc_engine.lm.packaged import is_available_offline, remembered
 from mbc_engine.lm.quantized import kept_layers
 from mbc_engine.mini.confidence import label_of
 from mbc_engine.mini.kinds import compose
+from mbc_engine.mini.kinds.definitions import said_of_name
 from mbc_engine.mini.kinds.figures import is_of_one_row, operation_of
 from mbc_engine.mini.kinds.forms import LOOKED_AT, READ, kind_of
 from mbc_engine.mini.kinds.lists import cells_alike, length_of_list
@@ -297,8 +298,8 @@ class RetrieverReader(Model):
         is_of_row = best is not None and bool(table_rows(best.text))
         is_stated = is_sure and not is_of_row  # a sentence that states a figure is believed before the rows of a table
         kind = kind_of(question)
-        read = [Passage(each.text) for each in answer.read_chunks]
-        reply = None if kind == "yes_no" else asked_there(question, read)
+        read = [Passage(each.text, context=each.known.context) for each in answer.read_chunks]
+        reply = None if kind == "yes_no" else asked_there(question, read) or said_of_name(question, read)
         if reply and not (is_stated and answer.best and answer.best.text in str(reply.text)):
             return [each.hit for each in answer.read_chunks], reply
         if scope.is_whole and not is_stated:
@@ -306,7 +307,7 @@ class RetrieverReader(Model):
             if reply:
                 return rows, reply
         is_counting = not is_sure and operation_of(question) == "count"
-        if kind not in ("fact", "identifier") or not (is_of_row or is_counting):
+        if kind not in ("fact", "change", "identifier") or not (is_of_row or is_counting):
             return hits, self._of_kind(question, hits, answer, passages, is_answered=is_answered)
         hits = hits[: LOOKED_AT["list"]]
         sources = passages.of((), beside=hits)  # without what an LM has to decode

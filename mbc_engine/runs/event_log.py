@@ -7,7 +7,6 @@ tell other processes that work is in progress; the system releases them however 
 import json
 import os
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -16,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final, TypeAlias
 
 from mbc_engine.atomic_write import PRIVATE_FILE
-from mbc_engine.errors import DataError
 from mbc_engine.events import Event
 
 if TYPE_CHECKING:
@@ -54,18 +52,6 @@ class EventLog:
 
     def close(self) -> None:
         self._file.close()
-
-
-def read_events(path: Path) -> Iterator[Event]:
-    """The events of a log in order, except a half-written last line. Raises DataError if a line is not an event."""
-    with path.open("rb") as file:
-        for number, line in enumerate(file, 1):
-            if not line.endswith(b"\n"):
-                return
-            try:
-                yield parse_line(line)[1]
-            except ValueError as error:
-                raise DataError(f"{path}, line {number} is not an event: {error}") from error
 
 
 @dataclass(frozen=True)
@@ -138,6 +124,11 @@ class EventFollower:
             with suppress(ValueError):
                 events.append(parse_line(line))
         return events, lines
+
+
+def read_events(path: Path) -> list[Event]:
+    """The events that a log, which need not exist, has so far; lines that are not events are skipped."""
+    return [event for _, event in EventFollower(path).poll().events]
 
 
 def _looks(status: os.stat_result) -> tuple[int, int, int]:

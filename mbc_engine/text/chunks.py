@@ -257,7 +257,8 @@ def chunk(
     """Pack whole sentences into chunks of at most `max_tokens` tokens, in order, losing nothing but white space.
 
     A section begins a new chunk unless the last one is tiny and no row of a table, and so does every further row and
-    record, and what follows a table: these are so alike that of several in a chunk none is found, or another is read.
+    record, unless it is the only one below its heading, and what follows a table: these are so alike that of several in
+    a chunk none is found, or another is read.
     A longer sentence is cut between words, a longer word between characters, a longer character not at all.
     `count_tokens` must not count special tokens; joining texts by white space must not raise their total.
     """
@@ -281,12 +282,24 @@ def chunk(
     def words(start: int, end: int) -> list[tuple[int, int]]:
         return [match.span() for match in _WORD.finditer(text, start, end)]
 
-    starts, records = [section.start for section in sections], record_starts(text)
+    starts = [section.start for section in sections]
+    records = _of_several(text, record_starts(text), starts)
     spans = divide(measure(_split_at(text, split_sentences(text), sorted({*starts, *records}))), words)
     while any(tokens > max_tokens and end - start > 1 for start, end, tokens in spans):
         spans = divide(spans, _halves)
     packed = _packed(text, spans, max_tokens, starts, set(records))
     return [Chunk(text[start:end], start, _headings(text[start:end], start, sections)) for start, end in packed]
+
+
+def _of_several(text: str, records: list[int], starts: list[int]) -> list[int]:
+    """Where records begin, but those that are alone in their section, right below its heading."""
+    sections = [bisect_right(starts, record) for record in records]
+    counts = Counter(sections)
+    return [
+        record
+        for record, section in zip(records, sections, strict=True)
+        if counts[section] > 1 or not section or "\n" in text[starts[section - 1] : record].strip() or record in starts
+    ]
 
 
 def _split_at(text: str, spans: list[tuple[int, int]], starts: list[int]) -> list[tuple[int, int]]:

@@ -9,7 +9,7 @@ import pytest
 
 from mbc_cli.commands import ask as chat
 from mbc_cli.commands.ask import read_line, start_line_editor
-from mbc_cli.config import add_question, question_history, read_questions
+from mbc_cli.paths import add_question, question_history, read_questions
 from mbc_engine.answer import AskOptions
 from mbc_engine.errors import DataError
 from tests.cli.stub_memory import answer, source
@@ -147,7 +147,7 @@ def test_history_is_private_and_kept(typed, home):
 
 
 def test_history_is_limited_made_private_and_keeps_invalid_utf8(home, monkeypatch):
-    monkeypatch.setattr("mbc_cli.config._MAX_QUESTIONS", 2)
+    monkeypatch.setattr("mbc_cli.paths._MAX_QUESTIONS", 2)
     path = home / "history"
     path.write_bytes(b"a\nb\n\xff\n")
     path.chmod(0o644)

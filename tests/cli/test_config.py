@@ -3,7 +3,7 @@ import tomllib
 
 import pytest
 
-from mbc_cli.config import runs_folder
+from mbc_cli.paths import runs_folder
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from mbc_cli.config import activity_log
+from mbc_cli.paths import activity_log
 from mbc_engine.events import ContentLost, FileSkipped, FilesLeftOut, TextsRecoded
 from mbc_engine.runs.event_log import read_events
 from tests.cli.stub_memory import ingested

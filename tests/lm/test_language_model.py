@@ -4,12 +4,14 @@ import hashlib
 import json
 import math
 import shutil
-import struct
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
+import numpy as np
 import pytest
 import torch
+from gguf import GGMLQuantizationType as Kind
+from gguf import GGUFWriter, quantize
 from safetensors.torch import load_file
 from tokenizers import pre_tokenizers
 
@@ -18,7 +20,6 @@ from mbc_engine.lm import gguf, packaged
 from mbc_engine.lm.base import load_base
 from mbc_engine.lm.packaged import find_language_model
 
-F32, Q4_1, Q8_0 = 0, 3, 8
 WIDTH, HEADS, INNER = 32, 2, 64
 TOKENS = [
     "<|endoftext|>",
@@ -30,7 +31,7 @@ TOKENS = [
     "Ġthe",
 ]
 # Of the weights unpacked from the package below, the same on every machine.
-WEIGHTS_DIGEST = "0979b0ee6cd48a74dfbc67da18c59c87ff473e06414a45129be51a9e431c7f6a"
+WEIGHTS_DIGEST = "32222d0fc1b2a1707c1ef1df4251b68f05de6b65ba36bd9b22c38ae385b825a6"
 WEIGHTS_BYTES = 36504
 TINY = {
     "vocab_size": len(TOKENS),
@@ -41,57 +42,34 @@ TINY = {
     "num_key_value_heads": 1,
 }
 SHAPES = {
-    "token_embd.weight": (Q8_0, (len(TOKENS), WIDTH)),
-    "blk.0.attn_norm.weight": (F32, (WIDTH,)),
-    "blk.0.attn_q.weight": (Q4_1, (WIDTH, WIDTH)),
-    "blk.0.attn_k.weight": (Q4_1, (WIDTH // HEADS, WIDTH)),
-    "blk.0.attn_v.weight": (Q4_1, (WIDTH // HEADS, WIDTH)),
-    "blk.0.attn_output.weight": (Q4_1, (WIDTH, WIDTH)),
-    "blk.0.ffn_norm.weight": (F32, (WIDTH,)),
-    "blk.0.ffn_gate.weight": (Q4_1, (INNER, WIDTH)),
-    "blk.0.ffn_up.weight": (Q4_1, (INNER, WIDTH)),
-    "blk.0.ffn_down.weight": (Q4_1, (WIDTH, INNER)),
-    "output_norm.weight": (F32, (WIDTH,)),
+    "token_embd": (len(TOKENS), WIDTH),
+    "blk.0.attn_norm": (WIDTH,),
+    "blk.0.attn_q": (WIDTH, WIDTH),
+    "blk.0.attn_k": (WIDTH // HEADS, WIDTH),
+    "blk.0.attn_v": (WIDTH // HEADS, WIDTH),
+    "blk.0.attn_output": (WIDTH, WIDTH),
+    "blk.0.ffn_norm": (WIDTH,),
+    "blk.0.ffn_gate": (INNER, WIDTH),
+    "blk.0.ffn_up": (INNER, WIDTH),
+    "blk.0.ffn_down": (WIDTH, INNER),
+    "output_norm": (WIDTH,),
 }
 
 
-def string(value):
-    return struct.pack("<Q", len(value.encode())) + value.encode()
-
-
-def array(kind, contents):
-    return struct.pack("<IQ", kind, len(contents)) + b"".join(contents)
-
-
-def stored(kind, rows):
-    """Rows of weights; each row is one block, but for those of ffn_down, two."""
-    if kind == F32:
-        return struct.pack(f"<{WIDTH}f", *(1 + column / 64 for column in range(WIDTH)))
-    if kind == Q8_0:
-        return b"".join(struct.pack("<e32b", 0.25, *(column - row % 32 for column in range(32))) for row in range(rows))
-    packed = bytes((15 - column) << 4 | column for column in range(16))
-    return b"".join(struct.pack("<ee", 0.5, row - 1) + packed for row in range(rows))
-
-
-def gguf_file():
-    """A language model of one layer, in the kinds of weights that the real file has."""
-    metadata = {  # the first ones are only there to be got past
-        "general.architecture": (8, string("llama")),
-        "llama.rope.freq_base": (6, struct.pack("<f", 1e5)),
-        "tokenizer.ggml.add_bos_token": (7, b"\0"),
-        "tokenizer.ggml.token_type": (9, array(5, [struct.pack("<i", 1)] * len(TOKENS))),
-        "tokenizer.ggml.tokens": (9, array(8, list(map(string, TOKENS)))),
-        "tokenizer.ggml.merges": (9, array(8, list(map(string, ("Ġ t", "h e", "Ġt he"))))),
-    }
-    tensors, weights = b"", b""
-    for name, (kind, shape) in SHAPES.items():
-        weights += bytes(-len(weights) % 32)
-        tensors += string(name) + struct.pack("<I", len(shape)) + struct.pack(f"<{len(shape)}Q", *shape[::-1])
-        tensors += struct.pack("<IQ", kind, len(weights))
-        weights += stored(kind, math.prod(shape) // 32)
-    head = b"GGUF" + struct.pack("<IQQ", 3, len(SHAPES), len(metadata))
-    head += b"".join(string(key) + struct.pack("<I", kind) + data for key, (kind, data) in metadata.items()) + tensors
-    return head + bytes(-len(head) % 32) + weights
+def write_gguf(path):
+    """A language model of one layer, in the kinds of weights that the real file has: row r is r - 1, r - 0.5, ..."""
+    writer = GGUFWriter(path, "llama")
+    writer.add_token_list(TOKENS)
+    writer.add_token_merges(["Ġ t", "h e", "Ġt he"])
+    for name, shape in SHAPES.items():
+        kind = Kind.F32 if len(shape) == 1 else Kind.Q8_0 if name == "token_embd" else Kind.Q4_1
+        rows, columns = np.ogrid[-1 : math.prod(shape[:-1]) - 1, : shape[-1]]
+        weights = (rows + columns % 16 / 2).reshape(shape).astype(np.float32)
+        writer.add_tensor(f"{name}.weight", quantize(weights, kind), raw_dtype=kind)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
 
 
 @pytest.fixture
@@ -100,7 +78,8 @@ def package(tmp_path, monkeypatch):
     package = tmp_path / "site" / "tiny_lm"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text("raise AssertionError('the package was imported')\n")
-    (package / packaged._LM_FILE).write_bytes(content := gguf_file())
+    write_gguf(package / packaged._LM_FILE)
+    content = (package / packaged._LM_FILE).read_bytes()
     shutil.copytree(gguf._SETTINGS, tmp_path / "settings")
     config = json.loads((tmp_path / "settings" / "config.json").read_text())
     (tmp_path / "settings" / "config.json").write_text(json.dumps(config | TINY))
@@ -121,14 +100,12 @@ def entries(folder):
     return {path.name for path in folder.iterdir()}
 
 
-def test_dequantisation(package):
+def test_weights_are_those_of_the_file(package):
     weights = load_file(find_language_model() / "model.safetensors")
-    layer = "model.layers.0.self_attn"
     assert {tensor.dtype for tensor in weights.values()} == {torch.float16}
-    assert weights["model.norm.weight"].tolist() == [1 + column / 64 for column in range(WIDTH)]
-    assert weights["model.embed_tokens.weight"][3].tolist() == [0.25 * (column - 3) for column in range(32)]
-    quantised = [*range(16), *range(15, -1, -1)]  # the lower halves of 16 bytes, then the upper ones
-    assert weights[f"{layer}.v_proj.weight"][5].tolist() == [0.5 * number + 4 for number in quantised]
+    assert weights["model.norm.weight"].tolist() == [column % 16 / 2 - 1 for column in range(WIDTH)]
+    values = weights["model.layers.0.self_attn.v_proj.weight"]
+    assert values[5].tolist() == [column % 16 / 2 + 4 for column in range(WIDTH)]
 
 
 def test_rotary_row_order(package):

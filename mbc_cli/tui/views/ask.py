@@ -12,8 +12,8 @@ from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
 from textual.widgets import Collapsible, Select
 
-from mbc_cli.config import add_question, question_history, read_questions
 from mbc_cli.formatting import display_path, pluralise, sanitise
+from mbc_cli.paths import add_question, question_history, read_questions
 from mbc_cli.render.answer import answer_text, source_location
 from mbc_cli.render.bank import content_summary
 from mbc_cli.tui.jobs import AnswerWorker, ModelState, start_thread

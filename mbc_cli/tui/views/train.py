@@ -15,9 +15,9 @@ from textual.markup import escape
 from textual.widgets import OptionList, ProgressBar, Static
 from textual.widgets.option_list import Option
 
-from mbc_cli.config import resolve_name
 from mbc_cli.formatting import display_path, sanitise
 from mbc_cli.local_models import new_run, run_facts
+from mbc_cli.paths import resolve_name
 from mbc_cli.tui.jobs import ChildProcess
 from mbc_cli.tui.state import DashboardOptions
 from mbc_cli.tui.views import Facts, View, box

@@ -6,9 +6,11 @@ recognise or do not find is answered like any other question, a "fact", with the
 
 from collections.abc import Callable, Mapping, Sequence
 
+from mbc_engine.mini.kinds.changes import changed_in, changes_of
 from mbc_engine.mini.kinds.comparison import compare_all, compare_two
-from mbc_engine.mini.kinds.definitions import defined, identified
+from mbc_engine.mini.kinds.definitions import defined, said_of_name
 from mbc_engine.mini.kinds.forms import Kind
+from mbc_engine.mini.kinds.identifiers import identified, said_of_value
 from mbc_engine.mini.kinds.lists import one_step, table_column, whole_list
 from mbc_engine.mini.kinds.passages import Passage, Reply
 from mbc_engine.mini.kinds.quotations import cause, keywords, mentions, several, summary
@@ -24,8 +26,14 @@ def compose(
     `is_answered` enough.
     """
     rules: Mapping[Kind, Callable[[], Reply | None]] = {
-        "list": lambda: table_column(question, passages, best) or whole_list(kind, question, passages, best),
-        "definition": lambda: defined(question, passages),
+        "list": lambda: (
+            changes_of(question, passages)
+            or table_column(question, passages, best)
+            or whole_list(kind, question, passages, best)
+        ),
+        "definition": lambda: (
+            defined(question, passages) or said_of_value(question, passages) or said_of_name(question, passages)
+        ),
         "identifier": lambda: identified(question, passages),
         "steps": lambda: whole_list(kind, question, passages, best),
         "step": lambda: one_step(question, passages, best),
@@ -33,12 +41,14 @@ def compose(
         "summary": lambda: summary(question, passages),
         "mentions": lambda: mentions(question, passages),
         "keywords": lambda: (
-            whole_list(kind, question, passages, None)
+            defined(question, passages)
+            or whole_list(kind, question, passages, None)
             or identified(question, passages)
             or (None if is_answered else keywords(question, passages))
         ),
         "several": lambda: several(question, passages),
         "yes_no": lambda: yes_or_no(question, passages, best),
+        "change": lambda: changed_in(question, passages) or said_of_name(question, passages),
         "comparison": lambda: compare_two(question, passages) or compare_all(question, passages),
     }
     return rules[kind]() if kind in rules else None

@@ -1,11 +1,11 @@
-"""What has a name: what a manual says of an option, beside its name or further in below it; where a program has a name."""
+"""What a manual says of a name: of an option the text beside or, further in, below it; of a function what is below its heading."""
 
 import re
-from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Sequence
+from itertools import takewhile
+from typing import Final
 
 from mbc_engine.bank.words import OPTION, SETTING, stems_of
-from mbc_engine.mini.kinds.forms import IDENTIFIED
 from mbc_engine.mini.kinds.passages import Item, Passage, Reply
 from mbc_engine.mini.word_matching import missing
 from mbc_engine.sources import content_stems
@@ -13,105 +13,35 @@ from mbc_engine.text import split_sentences
 from mbc_engine.text.characters import on_one_line
 
 _NAMED: Final = re.compile(rf"\b([\w.-]+) {SETTING}\b", re.IGNORECASE)
-_ANY: Final = stems_of("option flag switch parameter argument setting variable constant value mean stand used")
+_ANY: Final = stems_of("option flag switch parameter argument setting mean used")
 _LINE: Final = re.compile(r"^[ \t]*\S[^\n]*", re.MULTILINE)
 # A bullet and other names of the same: "-t, --list"
-_BEFORE_NAME: Final = r"^[ \t]*(?:[-*+o\u2022][ \t]+)?[`*]*(?:-[^\s,]*(?:[ =][^\s,]+)?, *)*"
+_BEFORE_NAME: Final = r"^[ \t]*(?:[-*+o\u2022\u25cb][ \t]+)?[`*]*(?:-[^\s,/]*(?:[ =][^\s,]+)?(?:,| ?/) *)*"
 _BESIDE: Final = re.compile(r"[^\n]*?(?:[ \t]{2,}|\t|:[ \t]|[ \t][-\u2013\u2014][ \t])[ \t:]*(?=\S)")
 _MOST_SENTENCES: Final = 2
-# A name that is made of words: max_size, maxSize.
-_IDENTIFIER: Final = re.compile(r"\b(?=[^\W\d]*(?:[^\W_]_[^\W_]|[a-z][A-Z]))[^\W\d]\w*")
 
 
 def defined(question: str, passages: Sequence[Passage]) -> Reply | None:
-    """What is said of the option, or the value in a program, that a question asks for.
-
-    In the first passage that has its other words.
-    """
+    """What is said of the option that a question asks for, in the first passage that has its other words."""
     named = OPTION.search(question) or _NAMED.search(question)
-    name = named[named.lastindex or 0] if named else next(iter(_IDENTIFIER.findall(question)), "")
+    if named is None:
+        return None
+    name = named[named.lastindex or 0]
     # With a word of its own, since a question without any would count with its function words.
     others = content_stems(f"option {question}") - stems_of(name) - _ANY
-    begun = re.compile(
-        rf"{_BEFORE_NAME}{re.escape(name)}(?![\w-])" if named else rf"{_BEFORE_VALUE}{name}(?={_VALUE})", re.MULTILINE
-    )
-    said_of = described if named else _remark
-    for at, passage in enumerate(passages if name else ()):
+    begun = re.compile(rf"{_BEFORE_NAME}-{{0,2}}{re.escape(name)}(?![\w-])", re.MULTILINE)
+    for at, passage in enumerate(passages):
         lines = [] if missing(others, passage.said) else begun.finditer(passage.text)
-        if said := next(filter(None, (said_of(passage.text, *line.span()) for line in lines)), None):
+        if said := next(filter(None, (_described(passage.text, *line.span()) for line in lines)), None):
             return Reply.of_sentences([Item.quoted(said, at)])
     return None
 
 
-# export const TOP_SPEED: number = 9, #define TOP_SPEED 9, top_speed: in knots
-_BEFORE_VALUE: Final = r"^[ \t]*(?:[\w#]+[ \t]+){0,3}"
-_VALUE: Final = r"[ \t]*(?::[^=\n]*)?=|:[ \t]|[ \t]+[\d\"'(]"
-_COMMENT: Final = re.compile(r"(?:^[ \t]*(?:#(?!\w)|//|/\*|\*|--|;)[^\n]*\n)+\Z", re.MULTILINE)
-_COMMENT_SIGNS: Final = re.compile(r"^[ \t]*(?:#+|;+|//[/!]?|--|/?\*+(?!/))|\*/[ \t]*$", re.MULTILINE)
-_FEWEST_WORDS: Final = 4  # of a remark; fewer are a type or a value
-
-
-def _remark(text: str, start: int, end: int) -> str:
-    """The comment above the line of a value, or else what stands beside its name."""
-    comment = _COMMENT.search(text[:start])
-    said = on_one_line(_COMMENT_SIGNS.sub("", comment[0])) if comment else described(text, start, end)
-    return said if comment or len(re.findall(r"[^\W\d_]{2,}", said)) >= _FEWEST_WORDS else ""
-
-
-_KIND: Final = stems_of(*re.findall(r"\w{3,}", IDENTIFIED))
-_DOTTED: Final = re.compile(r"\w\.\w")
-_WORDS_OF_NAME: Final = 2  # at least, for what is not all that is asked
-
-
-def identified(question: str, passages: Sequence[Passage]) -> Reply | None:
-    """The line with a name in a program that has all words of a question: parse_header of "which function parses the header".
-
-    The last word of "where is the page size defined" need not be in it. A name in the question has to be there as it is,
-    with other key words beside it. The best line is where the name is defined, no comment and no call, then one that it
-    begins, then one whose name has the fewest other words.
-    """
-    asks, named = question.lower().split()[:1], _IDENTIFIER.search(question)
-    if _DOTTED.search(question) or (named and asks in (["which"], ["what"])):
-        return None  # another one: which function calls parse_header
-    wanted = content_stems(question) - _KIND
-    last = stems_of(question.rsplit(maxsplit=1)[-1]) if asks == ["where"] else set[str]()
-    if named:
-        beside = set[str]() if asks == ["where"] else wanted - stems_of(named[0])
-        lines = [
-            line
-            for line in _lines_with_name(content_stems(named[0]), passages)
-            if line.name.lower() == named[0].lower()
-        ]
-        lines = [line for line in lines if not missing(beside, passages[line.item.passage].said)]
-    else:
-        several = (stems for stems in (wanted, wanted - last) if len(stems) >= _WORDS_OF_NAME)
-        lines = next(filter(None, (list(_lines_with_name(stems, passages)) for stems in several)), [])
-    return Reply.of_sentences([min(lines, key=_Line.rank).item]) if lines else None
-
-
-class _Line(NamedTuple):
-    """A line with a name that is looked for."""
-
-    name: str
-    item: Item
-    is_defined: bool
-
-    def rank(self) -> tuple[bool, bool, bool, int]:
-        """The less, the likelier that it is the line that is asked for."""
-        text = self.item.text
-        is_used = f".{self.name}" in text or _COMMENT.match(f"{text}\n") is not None
-        return not self.is_defined, is_used, not text.startswith(self.name), len(stems_of(self.name))
-
-
-def _lines_with_name(stems: set[str], passages: Sequence[Passage]) -> Iterator[_Line]:
-    """The lines that have a name with these words."""
-    for at, passage in enumerate(passages):
-        defined_here = passage.context.rpartition(" > ")[2]
-        for line in _LINE.finditer(passage.text):
-            text = on_one_line(line[0])
-            for name in _IDENTIFIER.findall(text):
-                if not missing(stems, name):
-                    yield _Line(name, Item.quoted(text, at), name == defined_here)
+def _described(text: str, start: int, end: int) -> str:
+    """What is said of a name, which ends there, beside or below it; if it has a line of its own, in the first sentence."""
+    last = text.find("\n", end)
+    is_alone = last >= 0 and re.fullmatch(_TYPED, text[end:last]) is not None
+    return described(text, start, end) or (_answer("do", _below(text, start, last), is_type=False) if is_alone else "")
 
 
 def described(text: str, start: int, end: int) -> str:
@@ -125,7 +55,8 @@ def described(text: str, start: int, end: int) -> str:
     for line in below:
         is_named = OPTION.match(line[0].lstrip()) is not None
         is_further_in = _indent(line[0]) > _indent(name[0])
-        is_next = not is_named and (first < 0 or is_flat) and text.count("\n", before, line.start()) == 1
+        gap = 2 if first < 0 and name[0].rstrip().endswith(":") else 1
+        is_next = not is_named and (first < 0 or is_flat) and text.count("\n", before, line.start()) <= gap
         if is_further_in or is_next:
             first, last, is_flat = (line.start() if first < 0 else first), line.end(), not is_further_in
         elif first >= 0 or not is_named:
@@ -137,8 +68,13 @@ def described(text: str, start: int, end: int) -> str:
     return on_one_line(text[first : first + sentences[-1][1]])
 
 
+_HEADING: Final = re.compile(rf"[^\n]*:\n(?=[ \t]*{OPTION.pattern})")
+
+
 def with_option(text: str, start: int, end: int) -> str:
     """A part of a text after the name of the option that it is said of, or a name with what is said of it; else empty."""
+    if heading := _HEADING.match(text, start, end):  # of the options that begin below it
+        start = heading.end()
     *above, own = [line for line in _LINE.finditer(text, 0, end) if line.start() <= start]
     if OPTION.match(own[0].lstrip()) and not text[own.start() : start].strip():
         return f"{on_one_line(own[0])} {described(text, own.start(), own.end())}".rstrip()
@@ -147,6 +83,111 @@ def with_option(text: str, start: int, end: int) -> str:
         if _indent(line[0]) < _indent(own[0]) or (is_next and OPTION.match(line[0])):
             return on_one_line(f"{line[0]} {text[start:end]}") if OPTION.match(line[0].lstrip()) else ""
     return ""
+
+
+_NAME: Final = rf"(?:the )?(?P<name>[\w$][\w$.]*)(?:\(\))?(?: {SETTING}| function| method| class)?"
+_OF: Final = r"(?: (?:in|of|for) (?P<of>[\w. -]+))?\W*$"
+# What does mill.open return, what is the default of speed_limit?
+_ASKED: Final = tuple(
+    re.compile(form, re.IGNORECASE)
+    for form in (
+        rf"^what (?:does|do) {_NAME} (?P<wanted>do|return|throw|raise){_OF}",
+        rf"^(?:what|which) (?P<type>type) does {_NAME} (?P<wanted>return){_OF}",
+        rf"^what(?:'s| is) the (?P<wanted>default)(?: value| setting)?(?: of| for)? {_NAME}{_OF}",
+        rf"^(?:when|(?:in )?(?:which|what) version(?: of (?P<by>\S+))?) (?:was|is) {_NAME} (?P<wanted>added|deprecated|removed){_OF}",
+    )
+)
+_SINCE: Final = r"(?:(?P<said>v?\d\S*)|$)"  # else it is in entries below
+_SAYS: Final = {
+    "return": re.compile(r"\W*returns?(?: value)?[: ] *(?P<said>\S.*)", re.IGNORECASE),
+    "throw": re.compile(r"\W*(?:throws|raises)[: ] *(?P<said>\S.*)", re.IGNORECASE),
+    "raise": re.compile(r"\W*(?:throws|raises)[: ] *(?P<said>\S.*)", re.IGNORECASE),
+    "added": re.compile(rf"\W*(?:added|(?:new|added) (?:in|since)(?: version)?)\b:? *{_SINCE}", re.IGNORECASE),
+    "deprecated": re.compile(rf"\W*deprecated(?: (?:in|since)(?: version)?)?:? *{_SINCE}", re.IGNORECASE),
+    "removed": re.compile(rf"\W*removed(?: in(?: version)?)?:? *{_SINCE}", re.IGNORECASE),
+    "default": re.compile(
+        r"(?:(?![-*+\u2022] ).*\W|\W*)default(?:s to|(?: value)?(?: is|:| =)) +(?P<said>\S.*)", re.IGNORECASE
+    ),
+}
+_RETURNS: Final = re.compile(r"\breturns\b|^return\b", re.IGNORECASE)
+# A name that is no word: with a dot, an underscore or a capital letter inside.
+_CODE_NAME: Final = re.compile(r"\w[._$]\w|[a-z\d][A-Z]")
+# What follows names on lines of their own: "open(path)", "level (String)", "RestartSec=".
+_CALL: Final = r"\([^\n]*(?<![;{,])$"
+_TYPED: Final = r"(?: ?[(\[{<=:][^\n]*)?(?<![;{,])$"
+_OTHER: Final = re.compile(r"(?![-*+\u2022] )[^\w\n]*[\w$]+(?:[.-][\w$]+)*(?: ?[(\[][^\n]*[)\]])?[`*_]*")
+_CODE: Final = re.compile(r"^[ \t]*```.*?(?:^[ \t]*```|\Z)", re.MULTILINE | re.DOTALL)
+_ENTRY: Final = re.compile(r"[ \t]*[-*+\u2022] ")
+_NO_SENTENCE: Final = re.compile(r"[-*+\u2022] |\w[\w-]*: |.*:\Z")
+_FEWEST_WORDS: Final = 3
+_PROPERTY: Final = re.compile(r"\n(?=[ \t|]*[\w-]+:(?:\s|\Z))")
+
+
+def said_of_name(question: str, passages: Sequence[Passage]) -> Reply | None:
+    """What is said below the line of a name: what it does, returns or throws, its default, and since when it is there.
+
+    If the name heads the section that a passage is from, what it does was said in an earlier one.
+    """
+    asked = next(filter(None, (form.match(question) for form in _ASKED)), None)
+    if asked is None:
+        return None
+    name, wanted, is_type = asked["name"].rstrip("."), asked["wanted"].lower(), "type" in asked.groupdict()
+    others = content_stems(f"option {asked['of'] or ''} {asked.groupdict().get('by') or ''}") - stems_of(name) - _ANY
+    # Of a common word, only the line of a function will do.
+    is_any = wanted not in ("do", "return") or _CODE_NAME.search(name)
+    line = re.compile(
+        rf"^[^\w\n]*(?:[\w$]+\.)*(?<!-){re.escape(name)}{_TYPED if is_any else _CALL}", re.MULTILINE | re.IGNORECASE
+    )
+    for at, passage in enumerate(passages):
+        heading, text = passage.context.rpartition(" > ")[2], passage.text
+        if wanted != "do" and heading not in text:
+            text = f"{heading}\n\n{text}"
+        for found in [] if missing(others, passage.said) else line.finditer(text):
+            if said := _answer(wanted, _below(text, *found.span()), is_type=is_type):
+                sentence = on_one_line(f"{found[0]} {said}").lstrip("# ")
+                return Reply(said, (Item(said, at, sentence),), is_certain=True)
+    return None
+
+
+def _below(text: str, start: int, end: int) -> list[str]:
+    """The sentences below a line, but none in code, up to the line of another name or one that is less far in.
+
+    Of entries of a list, only the first sentences: the others are about what each names. An entry says all of its own name
+    on its line or further in.
+    """
+    rest, own = _CODE.sub("", text[end:]), _indent(text[start:end].replace("|", " "))
+    is_entry, above = _ENTRY.match(text, start, end), -1
+    sentences = [text[is_entry.end() : end]] if is_entry else []
+    for first, last in split_sentences(rest):
+        before = rest[rest.rfind("\n", 0, first) + 1 : first].replace("|", " ")
+        indent = _indent(f"{before}.")
+        is_other = _OTHER.fullmatch(rest, first, last) or OPTION.match(rest, first)
+        if (not before.strip() and is_other) or ((own or is_entry) and indent <= own):
+            break
+        if not before.strip():
+            above = indent if _ENTRY.match(rest, first) else -1 if indent <= above else above
+        if above < 0 or (above == indent and not before.strip()):
+            sentences += [on_one_line(part).lstrip("| ") for part in _PROPERTY.split(rest[first:last])]
+    return sentences
+
+
+def _answer(wanted: str, below: Sequence[str], *, is_type: bool) -> str:
+    """What sentences below a name say of what is wanted; of what it returns, its type and the sentence about it."""
+    told = [one for one in below if len(one.split()) >= _FEWEST_WORDS and not _NO_SENTENCE.match(one)]
+    if wanted == "do":
+        return next(iter(told), "")
+    at, found = next(((at, found) for at, one in enumerate(below) if (found := _SAYS[wanted].match(one))), (0, None))
+    said = found["said"] or ", ".join(_entries(below[at + 1 :])) if found else ""
+    said = said.rstrip(".;")
+    if wanted == "return" and not is_type:
+        more = next((one for one in told if _RETURNS.search(one) and not (said and said in one)), "")
+        return ": ".join(filter(None, (said, more)))
+    return said.removesuffix(")") if said.count(")") > said.count("(") else said
+
+
+def _entries(below: Sequence[str]) -> list[str]:
+    """The texts of those at the beginning that are entries of a list."""
+    return [one.removeprefix("- ") for one in takewhile(lambda one: one.startswith("- "), below)]
 
 
 def _indent(line: str) -> int:

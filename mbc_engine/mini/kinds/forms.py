@@ -22,6 +22,7 @@ Kind = Literal[
     "several",
     "yes_no",
     "comparison",
+    "change",
 ]
 
 NUMBERS: Final = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
@@ -61,6 +62,7 @@ IDENTIFIED: Final = r"(?:function|method|class|variable|constant|macro|struct|en
 _OF_WHAT: Final = rf"(?: {SETTING})?(?: (?:in|of|for) [\w.-]+)?"
 _GIVE: Final = r"^(?:please )?(?:give (?:me|us) )?(?:an? |the )?(?:short |brief |quick )?"
 _IN_SHORT: Final = r"(?:,? (?:briefly|in short)|[,;:?] (?:short|brief|quick) summary)"
+_CHANGED: Final = r"(?:add|introduce|remove|drop|fix|deprecate|rename|change|replace|release|publish)(?:p?ed|d)?"
 _DECIDED: Final = r"^what (?:was|were|has been) (?:decided|agreed|discussed|said|planned)"
 # Words that only say that a summary is wanted.
 ONLY_SUMMARY: Final = re.compile(rf"{_GIVE}(?:gist|main points)\b|{_IN_SHORT}\W*$|{_DECIDED}\b", re.IGNORECASE)
@@ -74,6 +76,9 @@ _FORMS: Final[Sequence[tuple[Kind, str]]] = (
     ("summary", rf"^what (?:is|are|was|were) (?:the|this|that|my|our|his|her|an?) (?:\w+ )*?(?:{_NOTES}|{_WORKS})(?: (?:to|from|of|by|in|with|at|between) .*)? about(?:,? (?:briefly|in short|please))?$"),
     ("summary", rf"{_DECIDED} (?:about|on|at|in|by|for|with)\b."),
     ("definition", rf"^what (?:does|do) (?:the )?(?:[\w-]+ )?(?:{OPTION.pattern}|[\w.-]+(?= {SETTING}\b)|\w*[^\W_]_\w+){_OF_WHAT} (?:do|mean|stand for)\b|^what(?:'s| is) (?:the )?(?:[\w-]+ )?{OPTION.pattern}{_OF_WHAT}(?: (?:used )?for)?(?: in [\w.-]+)?$"),
+    ("definition", r"^what(?:'s| is) the default(?: (?:value|setting))?(?: (?:of|for))?(?: the)? (?!-)[\w.$]+(?: (?:in|of|for) [\w. -]+)?$"),
+    ("definition", r"^(?:what|which type)(?: type)? does (?:the )?[\w.$]+(?:\(\))?(?: function| method)? (?:return|throw|raise)s?\b"),
+    ("change", rf"^(?:when (?:did|was|were|has|have)|(?:in |since |from |with )?(?:which|what) (?:[\w.-]+ ){{0,2}}(?:version|release)s?)\b.*\b{_CHANGED}\b"),
     ("identifier", rf"^(?:which|what) {IDENTIFIED}\b(?! of\b)|^where (?:is|are) .+ (?:\w+ed|set|read|written|built|made|sent|run|kept)$"),
     ("comparison", rf"^(?=.* or )(?=.*{COMPARATIVE})(?:who|which|what|where|{ANY_AUXILIARY})\b|^(?:compare|(?:what (?:is|are) )?(?:the )?differences? between|how (?!do (?:i|we|you) )(?:do|does|did|is|are) .* (?:differ|compare|different)(?: from| to| with))\b"),
     ("step", STEP.pattern),
@@ -83,7 +88,7 @@ _FORMS: Final[Sequence[tuple[Kind, str]]] = (
     ("list", rf"^what (?:all |else |still )?(?:(?:do|should|must|shall|can) {_YOU} (?:still )?(?:have to |need to )?(?:need|bring|pack|buy|take|wear|do)|(?:does|did|should|must) [\w'\u2019]+ (?:have to |need to )?(?:need|bring|pack|wear)|goes in(?:to)?|(?:needs|has) to be done|is (?:still )?(?:left|open|to do))\b"),
     ("list", r"^what(?: was| were| is|'s| has been)? (?:added|fixed|changed|removed|deprecated)\b"),
     ("list", r"^who (?:all |else )?(?:attended|participated|took part|came to|(?:was|were|is|are) (?:all )?(?:present|there|invited|coming|attending|absent))\b"),
-    ("yes_no", rf"^(?!.* or )(?:(?!.*\b{_ANY_QUESTION_WORD}\b).*, )?{ANY_AUXILIARY}(?:n't)? (?!i am|have|has|be)[\w'\u2019]+ \w+"),
+    ("yes_no", rf"^(?!.* or )(?:(?!.*\b{_ANY_QUESTION_WORD}\b).*, )?{ANY_AUXILIARY}(?:n't)? (?!i am|have|has|be)[^\s,;:]+ \w+"),
     ("several", r"^(?:who|what|where|when) (?:(?:else|ever|just|has|have|was|were|got|did|people|they) )?(?!is\b|are\b|am\b|happen)\w+$"),
     ("list", rf"^(?:(?:at|in|on|for|from|with|of) )?(?:which|what) (?:(?!{_NO_PLURAL})\w+ ){{0,2}}?{_PLURAL}\b"),
 )  # fmt: skip
@@ -105,7 +110,7 @@ def kind_of(question: str) -> Kind:
 
 # How many of the passages found are looked at; the reader has read the first few.
 LOOKED_AT: Final[Mapping[Kind, int]] = {
-    "list": 24, "mentions": 24, "definition": 24, "identifier": 8, "summary": 12, "several": 10, "comparison": 8, "keywords": 6, "yes_no": 6, "cause": 6, "step": 6, "steps": 6
+    "list": 24, "mentions": 24, "definition": 24, "identifier": 8, "summary": 12, "several": 10, "comparison": 8, "change": 8, "keywords": 6, "yes_no": 6, "cause": 6, "step": 6, "steps": 6
 }  # fmt: skip
 # Of these, the reader reads so many to find an answer in each, if no passage has all: `compose` them as "several".
 READ: Final[Mapping[Kind, int]] = {"several": 10, "list": 8}

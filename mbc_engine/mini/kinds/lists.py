@@ -104,6 +104,8 @@ def whole_list(kind: Kind, question: str, passages: Sequence[Passage], best: int
         if kind == "keywords" or len(entries) < 2:  # only if the line above it says so
             is_list = kind == "keywords" or (kind == "list" and not _is_numbered(entries))
             is_named = is_named and is_list and not content_stems(question).isdisjoint(stems_of(before))
+        if kind == "steps" and not (_is_numbered(entries) or before.endswith(":") or before == title):
+            continue  # things to choose from, or parts of something
         is_in = at == best and passage.span and passage.span[0] < last and passage.span[1] > first and not is_prose
         if is_named or (is_in and len(entries) > 1):
             whole = (
@@ -117,9 +119,10 @@ def whole_list(kind: Kind, question: str, passages: Sequence[Passage], best: int
         text = passages[best].text
         around = [each for each in split_sentences(text) if each[0] < span[1] and each[1] > span[0]]
         first, last = around[0][0], around[-1][1]
-        said = with_option(text, first, last) or with_introduced(text, first, last)
-        heading = passages[best].context.rpartition(" > ")[2]
-        return Reply(said, is_certain=bool(wanted) and not missing(wanted, heading))
+        option, context = with_option(text, first, last), passages[best].context
+        heading = context.rpartition(" > ")[2]
+        is_certain = not missing(wanted, f"{context} {option}" if option else heading) and bool(option or wanted)
+        return Reply(option or with_introduced(text, first, last), is_certain=is_certain)
     text, start = passages[best].text, span[0]
     end = _end_of_list(text, *span)
     edges = [start, *(edge for match in _SEPARATOR.finditer(text, start, end) for edge in match.span()), end]

@@ -51,7 +51,7 @@ _CODE = (
 )
 FORMATS = (
     TEXT,
-    Format("markdown", "markdown.read_markdown", (".md", ".markdown"), version=4),
+    Format("markdown", "markdown.read_markdown", (".md", ".markdown"), version=5),
     Format("html", "html.read_html", (".html", ".htm", ".xhtml"), version=4),
     Format("pdf", "pdf.read_pdf", (".pdf",), may_be_compressed=False, version=4),
     Format("docx", "word.read_docx", (".docx", ".docm", ".dotx"), may_be_compressed=False, version=5),

@@ -1,8 +1,10 @@
 """Tables of separated cells (CSV), in the dialect that their first lines show."""
 
+import csv
 import re
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from itertools import chain, islice, zip_longest
 from typing import Final
 
@@ -35,6 +37,7 @@ _FEWEST_NAMES: Final = 3
 _FEW: Final = 100
 # A quotation mark that is not closed within so many lines is a letter.
 _MOST_CELL_LINES: Final = 5000
+csv.field_size_limit(max(csv.field_size_limit(), LINE_CHARACTERS))
 # After so many lines were read in vain to find the end of a cell, no cell has several.
 _MOST_IN_VAIN: Final = 50_000
 
@@ -181,16 +184,14 @@ def is_header(first: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
     return not all(map(is_period, cells)) and not any(cell and cell in column for cell, column in columns)
 
 
-_OPENING: Final = re.compile(r' *"')
-_QUOTED: Final = re.compile(r' *"((?:[^"]|"")*+)"')
-_CLOSING: Final = re.compile(r'((?:[^"]|"")*+)" *')
+_CLOSING: Final = re.compile(r'(?:[^"]|"")*+" *')
 
 
 def _records(source: Iterable[str], separator: str, width: int) -> Iterator[list[str]]:
     """The cells of each record; `width` is how many most have, 0 if that is not known."""
     ahead = _Ahead(source)
     for line in ahead:
-        if '"' in line:
+        if '"' in line and separator != '"':
             cells = _quoted(line, ahead, separator, width)
             if cells is None:  # a quotation mark too many: each is a letter, unless they are around a cell
                 cells = [_unquoted(cell) for cell in line.split(separator)]
@@ -223,49 +224,30 @@ class _Ahead:
 
 def _quoted(line: str, ahead: _Ahead, separator: str, width: int) -> list[str] | None:
     """The cells of a record that begins with this line; None, with no other line taken, if it has a stray mark."""
-    cells, rest = _split(line, separator)
-    taken, size, whole = [line], len(line), int(_is_whole(line, separator, width))
-    if rest is not None and ahead.in_vain > _MOST_IN_VAIN:
-        return None
-    while rest is not None:
-        parts, closing = [rest], None
-        while closing is None:
-            following = ahead.next()
-            if following is None:
-                break
+    taken, is_stray, cells = [line], False, list[str]()
+
+    def lines() -> Iterator[str]:
+        nonlocal is_stray
+        yield line
+        size = len(line)
+        while ahead.in_vain <= _MOST_IN_VAIN and (following := ahead.next()) is not None:
             taken.append(following)
             size += len(following)
-            whole += _is_whole(following, separator, width)
-            if len(taken) > _MOST_CELL_LINES or size > LINE_CHARACTERS:
-                break
             closing = _CLOSING.match(following)
-            parts.append(closing[1] if closing else following)
-        after = closing.string[closing.end() :] if closing else ""
-        are_records = width > 2 and 3 * whole > 2 * len(taken)
-        if closing is None or (after and not after.startswith(separator)) or are_records:
-            ahead.put_back(taken[1:])
-            return None
-        cells.append("\n".join(parts).replace('""', '"'))
-        more, rest = _split(after[1:], separator) if after else ([], None)
-        cells += more
+            is_text_after = closing and following[closing.end() : closing.end() + 1] not in ("", separator)
+            if is_text_after or len(taken) > _MOST_CELL_LINES or size > LINE_CHARACTERS:
+                break
+            yield f"\n{following}"
+        is_stray = True  # a mark is not closed
+
+    with suppress(csv.Error):
+        cells = next(csv.reader(lines(), delimiter=separator, skipinitialspace=separator != " "))
+    whole = sum(_is_whole(each, separator, width) for each in taken)
+    are_records = len(taken) > 1 and width > 2 and 3 * whole > 2 * len(taken)
+    if not cells or is_stray or are_records:
+        ahead.put_back(taken[1:])
+        return None
     return cells
-
-
-def _split(line: str, separator: str) -> tuple[list[str], str | None]:
-    """The cells of a line, and the text after a quotation mark that it does not close."""
-    cells: list[str] = []
-    start = 0
-    while True:
-        text = ""
-        if quoted := _QUOTED.match(line, start):
-            text, start = quoted[1].replace('""', '"'), quoted.end()
-        elif opening := _OPENING.match(line, start):
-            return cells, line[opening.end() :]
-        end = line.find(separator, start)
-        cells.append(text + (line[start:] if end < 0 else line[start:end]))
-        if end < 0:
-            return cells, None
-        start = end + 1
 
 
 def _unquoted(cell: str) -> str:

@@ -1,13 +1,14 @@
 """Markdown as markdown-it-py parses it (CommonMark with tables): what a reader of the page sees, line by line.
 
 Front matter and code stay as they are written, tables become a line per row, and links out of the notes keep their
-addresses. Notes of Obsidian and its like also have links and tasks of their own.
+addresses. Comments of properties stay too, since pages made from them show these; other comments go, and so do
+definitions of links within the notes. Notes of Obsidian and its like also have links and tasks of their own.
 """
 
 import re
 from collections.abc import Iterator, Sequence
 from functools import cache
-from typing import Final
+from typing import Any, Final
 from urllib.parse import unquote
 
 from markdown_it import MarkdownIt
@@ -117,6 +118,8 @@ class _Page:
 
     def _add_stretch(self, lines: list[str], first: int) -> None:
         tokens, done = _PARSER.parse("\n".join(lines), self._references), 0
+        for line in self._defined_links():
+            lines[line] = ""
         for index, token in enumerate(tokens):
             if token.map is None or token.type not in _SHOWN:
                 continue
@@ -141,6 +144,14 @@ class _Page:
             done = max(end, opening.map[1] if opening.map else 0)
         self.add_lines([_unquoted(line) for line in lines[done:]], first + done)
         self._write("", first + len(lines))
+
+    def _defined_links(self) -> Iterator[int]:
+        """The lines of the stretch just parsed that only say where links lead that readers do not see."""
+        defined: dict[str, dict[str, Any]] = self._references.get("references", {})  # type: ignore[assignment]
+        for link in defined.values():
+            if not _is_worth_keeping(unquote(link["href"]), ""):
+                yield from range(*link["map"])
+            link["map"] = (0, 0)  # the next stretch has other lines
 
     def _add_inline(self, opening: Token, token: Token, written: list[str], first: int) -> None:
         assert token.map
@@ -291,11 +302,19 @@ def _html_tags() -> frozenset[str]:
     return frozenset(defs.tags) - {"html", "head", "body"}
 
 
+# Lines of YAML between those of a comment: "added: v1.2.0", also of lists and lists of properties.
+_COMMENTED_PROPERTIES: Final = re.compile(
+    r"[ \t]*<!--[ \t]*(?:YAML)?\n(?P<lines>\w[\w-]*:(?: [^\n]*)?\n(?:(?:[ \t]+\S[^\n]*|\w[\w-]*:(?: [^\n]*)?)\n)*)[ \t]*-->\s*"
+)
+
+
 def _html_lines(lines: list[str]) -> list[str]:
     """The text of a block of HTML; as it is written if it is none, or holds a comment without an end."""
     from mbc_engine.text.formats.html import page_of
 
     text = "\n".join(lines)
+    if commented := _COMMENTED_PROPERTIES.fullmatch(text):
+        return ["", *commented["lines"].split("\n")]
     if "<!--" not in text and (match := _TAG.match(text.lstrip())) and match[1].lower() not in _html_tags():
         return lines
     unclosed = text.find("<!--", text.rfind("-->") + 1)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from textual.widgets import Input, Static, TabbedContent
 
-from mbc_cli.config import dashboard_settings
+from mbc_cli.paths import dashboard_settings
 from mbc_cli.render.terminal import notes
 from mbc_cli.tui import app as module
 from mbc_cli.tui.app import Dashboard

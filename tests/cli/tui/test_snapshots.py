@@ -13,7 +13,7 @@ import pytest
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 from textual.widgets import Input, TextArea
 
-from mbc_cli.config import activity_log
+from mbc_cli.paths import activity_log
 from mbc_cli.tui.app import Dashboard
 from mbc_cli.tui.jobs import AnswerWorker
 from mbc_cli.tui.state import DashboardOptions

@@ -8,7 +8,7 @@ import pytest
 from textual import events
 from textual.widgets import Select, Static, TextArea
 
-from mbc_cli.config import add_question, question_history, read_questions
+from mbc_cli.paths import add_question, question_history, read_questions
 from mbc_cli.tui.jobs import AnswerWorker
 from mbc_cli.tui.views.ask import AskView
 from mbc_cli.tui.widgets.answer import ChatTurn, Citation, PassagePane

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from textual.widgets import Input, Static
 
-from mbc_cli.config import activity_log
+from mbc_cli.paths import activity_log
 from mbc_cli.tui.app import Dashboard
 from mbc_cli.tui.widgets.cells import RowTable
 from mbc_cli.tui.widgets.inputs import Confirm, FolderTree, PlainCheckbox

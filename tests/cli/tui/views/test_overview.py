@@ -2,7 +2,7 @@
 
 import pytest
 
-from mbc_cli.config import activity_log
+from mbc_cli.paths import activity_log
 from mbc_cli.render.bank import document_facts
 from mbc_cli.tui.state import BankSnapshot, DashboardState
 from mbc_cli.tui.views.overview import growth_steps

@@ -1,0 +1,100 @@
+"""Lists of changes: the version that an entry stands below, the day of a version, and what was added or fixed in one."""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from mbc_engine.bank.words import stems_of
+from mbc_engine.mini.kinds.lists import lists_in
+from mbc_engine.mini.kinds.passages import Item, Passage, Reply
+from mbc_engine.mini.word_matching import missing
+from mbc_engine.sources import content_stems
+from mbc_engine.text import split_sentences
+from mbc_engine.text.characters import on_one_line
+from mbc_engine.text.document import MONTH_WORDS
+
+# As "2.1.0 (2024-03-01)", "Version 3.0, 1 May 2024" and "CHANGES FROM 2.0 TO 2.1".
+_VERSION: Final = re.compile(
+    rf"(?=.*?\d\.\d)(?:[^\w.]|\.(?=\w)|\(https?:[^)\s]*\)|\bv?\d\w*|\b(?:versions?|releases?|released|changes|from|to|in|{MONTH_WORDS})\b)+",
+    re.IGNORECASE,
+)
+_LONGEST: Final = 200
+_DAY: Final = re.compile(
+    rf"\b(?:\d{{4}}-\d\d-\d\d|(?:{MONTH_WORDS}) \d\d?(?:st|nd|rd|th)?,? \d{{4}}|\d\d?(?:st|nd|rd|th)? (?:{MONTH_WORDS}),? \d{{4}})\b",
+    re.IGNORECASE,
+)
+_NUMBER: Final = re.compile(r"(?<![\w.])v?\d+(?:\.\d+)+\w*(?!\.?\w)", re.IGNORECASE)
+_RELEASED: Final = re.compile(r"\b(?:released|published)\b", re.IGNORECASE)
+_DONE: Final = re.compile(r"what (?:was|were|is|has been) (add|fix|chang|remov|deprecat)ed\b", re.IGNORECASE)
+_NEEDLESS: Final = stems_of("version release support officially publish")
+_ALIKE: Final = (stems_of("add added introduce new"), stems_of("drop dropped remove"))
+
+
+def changed_in(question: str, passages: Sequence[Passage]) -> Reply | None:
+    """The line with a version, above the first entry with all words of a question but those known of its document.
+
+    If the question is when a version was released, the day in its line, or of its release below.
+    """
+    numbers, is_release = _numbers(question), _RELEASED.search(question) is not None
+    wanted = content_stems(_NUMBER.sub("", question) if is_release else question) - _NEEDLESS
+    for at, version, said in _entries(passages):
+        if is_release:
+            day = _DAY.search(version if said == version else said if _RELEASED.match(said) else "")
+            named = f"{passages[at].context} {version}"
+            if day and numbers and numbers <= _numbers(version) and not missing(wanted, named):
+                return Reply(
+                    day[0], (Item(day[0], at, f"{version} {said}" if said != version else version),), is_certain=True
+                )
+        elif version and said != version and _says(said, wanted, passages[at].context):
+            return Reply(version, (Item(version, at, said),), is_certain=True)
+    return None
+
+
+def changes_of(question: str, passages: Sequence[Passage]) -> Reply | None:
+    """The entries below the version that a question names that begin with what was done, or say that it was done."""
+    asked, numbers = _DONE.match(question), _numbers(question)
+    if asked is None or not numbers:
+        return None
+    wanted = content_stems(question) - stems_of(f"{asked[1]}ed") - _NEEDLESS
+    is_done = re.compile(
+        rf"\W*{asked[1]}|.*\b(?:been|is|are|was|were|now) (?:now |been )?{asked[1]}ed\b", re.IGNORECASE
+    )
+    found = sorted(
+        (passages[at].place, order, at, said)
+        for order, (at, version, said) in enumerate(_entries(passages))
+        if numbers <= _numbers(version) and said != version and not missing(wanted, f"{passages[at].context} {version}")
+        if is_done.match(said)
+    )
+    return Reply.of_list(Item.quoted(said, at) for *_, at, said in found)
+
+
+def _entries(passages: Sequence[Passage]) -> Iterator[tuple[int, str, str]]:
+    """The entries and sentences of passages by their indices, each with the line of the version that it stands below."""
+    for at, passage in enumerate(passages):
+        version = next(filter(_is_version, reversed(passage.context.split(" > "))), "")
+        lists = [entry for each in lists_in(passage.text) for entry in each]
+        last = -1
+        for start, end in split_sentences(passage.text):
+            entry = next((one for one in lists if one.start <= start < one.end), None)
+            if entry and entry.start == last:
+                continue
+            last = entry.start if entry else -1
+            said = on_one_line(entry.text if entry else passage.text[start:end])
+            if _is_version(said):
+                said = version = said.strip("#-=*_ ")
+            yield at, version, said
+
+
+def _says(said: str, wanted: set[str], context: str) -> bool:
+    """Whether an entry has all words, but those known of its document; or others for the same."""
+    there, lacking = stems_of(said), missing(wanted, said)
+    lacking -= {stem for stem in lacking for alike in _ALIKE if stem in alike and there & alike}
+    return lacking < wanted and not missing(lacking, context)
+
+
+def _numbers(text: str) -> set[str]:
+    return {number.lower().removeprefix("v") for number in _NUMBER.findall(text)}
+
+
+def _is_version(line: str) -> bool:
+    return len(line) <= _LONGEST and _VERSION.fullmatch(line) is not None
