@@ -348,13 +348,15 @@ def matches(query: str, text: str) -> list[tuple[int, int]]:
 
 
 _OWNING: Final = re.compile(r"(?<=\w)['\u2019]s\b")
+_CAPITAL_INSIDE: Final = re.compile(r"\b[^\W_]*[a-z][A-Z]\w*")
 
 
 def content_stems(question: str) -> set[str]:
     """The stems of a question's words, without function words unless there are no others."""
     from mbc_engine.bank.words import stem_of, stems_of, words_in
 
-    words = words_in(_OWNING.sub("", question))
+    # YouTube as one word, which a text may write as Youtube.
+    words = words_in(_CAPITAL_INSIDE.sub(lambda name: name[0].lower(), _OWNING.sub("", question)))
     content = {word for word in words if not _FUNCTION_WORDS.issuperset(word.split())}  # "what is" is a word as a name
     return set(map(stem_of, content)) or stems_of(question)
 

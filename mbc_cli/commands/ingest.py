@@ -24,7 +24,7 @@ from mbc_cli.render.terminal import ProgressView, is_on, notes, out, print_facts
 from mbc_engine import events
 from mbc_engine.errors import ConfigError, DataError
 from mbc_engine.machine import yield_to_others
-from mbc_engine.text import IGNORE_FILE, is_empty, printable_path, require_paths
+from mbc_engine.text import HIDDEN, IGNORE_FILE, is_empty, printable_path, require_paths
 
 if TYPE_CHECKING:
     from mbc_engine.ingestion.ray import Actors
@@ -354,8 +354,9 @@ class IngestProgress(ProgressView):
         self.show_skipped()
         self._show_lost()
         for left_out in self._left_out:
-            takes = f"; --all-files takes {'it' if left_out.count == 1 else 'them'}"
-            way_out = "" if left_out.reason == IGNORE_FILE else takes
+            them = "it" if left_out.count == 1 else "them"
+            ways_out = {IGNORE_FILE: "", HIDDEN: f"; name {them} to take {them}"}
+            way_out = ways_out.get(left_out.reason, f"; --all-files takes {them}")
             out.print(Text(f"  left out: {_listed(left_out.sources)} ({sanitise(left_out.reason)}){way_out}"))
         if end.gone:
             are, them = ("file is", "it") if end.gone == 1 else ("files are", "them")

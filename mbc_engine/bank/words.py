@@ -24,8 +24,9 @@ _TOKEN: Final = re.compile(rf"[{_SIGN}]|[^\W_{_SIGN}]+|[\u2600-\u27bf\u2b50\u2b5
 _SYMBOLS: Final = re.compile(r"[\u2600-\u27bf\u2b50\u2b55\U0001f000-\U0001faff]|\b[^\W\d_]\w?(?:\+\+|#)")
 # Numbers of several parts, as 3.5 and 10:30 and 2.10.3.
 _PARTED: Final = re.compile(r"(?<!\d)\d++(?:[.,:]\d++)+")
-# Words within names like max_size and RBC113.
+# Words within names like max_size and RBC113, and where those within names like maxSize and HTTPServer part.
 _WITHIN: Final = re.compile(r"[^\W\d_]{3,}")
+_HUMP: Final = re.compile(r"(?<=[a-zß-ÿ])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 OPTION: Final = re.compile(r"(?<!\S)--?[^\W\d_][\w-]*")  # of a program: -x, --exclude
 SETTING: Final = "(?:option|flag|switch|parameter|argument|setting)"
 _SETTING_NAME: Final = re.compile(rf"\b([\w-]+) {SETTING}\b")
@@ -39,12 +40,15 @@ def words_in(text: str) -> set[str]:
     """Runs of letters, digits and underscores, case and diacritics folded; character pairs in unspaced scripts.
 
     A word that is also written in another way, as 1,240 or e-mail or Müller, is there in each; see `spellings`. Numbers
-    and names of several parts, as 3.5 and max_size, are there as their parts and as a whole.
+    and names of several parts, as 3.5 and max_size and maxSize, are there as their parts and as a whole.
     """
     words = {*_SYMBOLS.findall(text.lower()), *(re.sub("[,:]", ".", number) for number in _PARTED.findall(text))}
     for spelling in spellings(text):
         words.update(_WORD.findall(spelling), () if spelling.isascii() else _signs().findall(spelling))
     words.update(*(_WITHIN.findall(word) for word in words if not word.isalpha()))
+    if _HUMP.search(text):
+        parted = _WORD.findall(next(spellings(_HUMP.sub(" ", text))))
+        words.update(*map(_WITHIN.findall, parted))
     return words.union(_names_of_common_words(text))
 
 
@@ -72,18 +76,25 @@ def content_words(text: str) -> set[str]:
 def matcher(question: str) -> Callable[[str], set[object]]:
     """Finds in texts the content words of a question as they are written, and any two words of it that are neighbours.
 
-    An option of a program is found with its dashes and its case.
+    An option of a program is found with its dashes and its case, the words within a name like maxSize also apart.
     """
-    tokens, content = tokens_of(question), content_words(question)
-    pairs = {pair for pair in pairwise(tokens) if not content.isdisjoint((*pair, "".join(pair)))}
-    sought, options = content & set(tokens), {*OPTION.findall(question)}
+    content, asked = content_words(question), [tokens_of(question), *_words_of_names(question)]
+    pairs = {pair for tokens in asked for pair in pairwise(tokens) if not content.isdisjoint((*pair, "".join(pair)))}
+    sought, options = content.intersection(asked[0]), {*OPTION.findall(question)}
 
     def shared_words(text: str) -> set[object]:
-        there = tokens_of(text)
-        written = {option for option in options if re.search(rf"(?<![\w-]){option}(?![\w-])", text)}
-        return sought.intersection(there) | pairs.intersection(pairwise(there)) | written
+        shared: set[object] = {option for option in options if re.search(rf"(?<![\w-]){option}(?![\w-])", text)}
+        for tokens in (tokens_of(text), *_words_of_names(text)):
+            shared |= sought.intersection(tokens) | pairs.intersection(pairwise(tokens))
+        return shared
 
     return shared_words
+
+
+def _words_of_names(text: str) -> list[list[str]]:
+    """The words within each name like maxSize, in order."""
+    names = _WORD.findall(text) if _HUMP.search(text) else []
+    return [tokens_of(_HUMP.sub(" ", name)) for name in names if _HUMP.search(name)]
 
 
 def _names_of_common_words(text: str) -> Iterator[str]:

@@ -307,7 +307,7 @@ class RetrieverReader(Model):
             if reply:
                 return rows, reply
         is_counting = not is_sure and operation_of(question) == "count"
-        if kind not in ("fact", "change") or not (is_of_row or is_counting):
+        if kind not in ("fact", "change", "identifier") or not (is_of_row or is_counting):
             return hits, self._of_kind(question, hits, answer, passages, is_answered=is_answered)
         hits = hits[: LOOKED_AT["list"]]
         sources = passages.of((), beside=hits)  # without what an LM has to decode

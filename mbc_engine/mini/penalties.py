@@ -116,6 +116,13 @@ _QUOTED_LINES: Final = re.compile(r"^>[^\n]*\n?", re.MULTILINE)
 _WANTED: Final = (
     (re.compile(r"\b(?:phone|telephone|mobile) (?:number|of)\b", re.IGNORECASE), re.compile(r"\d")),
     (
+        re.compile(r"\bhow often\b", re.IGNORECASE),
+        re.compile(
+            r"\d|(?i:\b(?:every|each|all|per|an?|one|two|three|four|five|six|seven|eight|nine|ten|twelve|twice|thrice|once|"
+            r"many|times?|\w+ly|always|never|seldom|sometimes|often|rare|regular|usual|common|as|when|whenever|on|at|if)\b)"
+        ),
+    ),
+    (
         re.compile(r"\bhow (?:many|much)\b", re.IGNORECASE),
         re.compile(
             r"\d|(?i:\b(?:an?|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|\w+teen|\w+ty|hundreds?|"

@@ -16,10 +16,16 @@ NEGATION: Final = re.compile(
 )
 
 
+_SHORT: Final = 3  # letters of a stem that is nearly always another than a longer one
+_DOUBLED: Final = "bdgmnpt"  # before -ing and -ed
+
+
 def _is_same(stem: str, other: str) -> bool:
-    """Whether two stems are of one word: resett(ing) and reset."""
+    """Whether two stems are of one word: resett(ing) and reset, runn(ing) and run, but not carr(y) and car."""
     short, long = sorted((stem, other), key=len)
-    return short == long or (len(short) >= 4 and len(long) - len(short) <= 2 and long.startswith(short))
+    if len(short) == _SHORT and short[-1] in _DOUBLED:
+        return long in (short, short + short[-1])
+    return short == long or (len(short) > _SHORT and len(long) - len(short) <= 2 and long.startswith(short))
 
 
 def missing(stems: "frozenset[str] | set[str]", text: str) -> set[str]:

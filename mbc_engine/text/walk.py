@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 
 IGNORE_FILES = IGNORE_FILE, GIT_IGNORE_FILE = (".mbcignore", ".gitignore")
+HIDDEN = "hidden"
 _GIT_EXCLUDES = ".git/info/exclude"
 _MOST_BYTES = 1 << 20
 
@@ -138,7 +139,8 @@ class WalkResult:
     """The result of a walk: the files that can be read, in order and each once, and those that cannot.
 
     `left_out` are the files and whole folders that patterns or habit exclude, each with the pattern's file or what it
-    is; not those that the caller excludes, nor hidden ones.
+    is; not those that the caller excludes, nor hidden ones but those at the top of a git repository, where somebody
+    wrote them.
     """
 
     files: tuple[Path, ...]
@@ -182,10 +184,11 @@ def find_files(
     """
     require_paths(paths)
     met = list(_walk([_named(path, ignore, is_choosy, follow_links) for path in paths], stop))
+    named = {printable_path(path.absolute()) for path in paths}
     return WalkResult(
         tuple(item for item in met if isinstance(item, Path)),
         tuple(item for item in met if isinstance(item, Skipped)),
-        tuple(item for item in met if isinstance(item, LeftOut)),
+        tuple(item for item in met if isinstance(item, LeftOut) and item.path.rstrip(os.sep) not in named),
     )
 
 
@@ -264,6 +267,17 @@ def _opened(folder: _Unvisited) -> Iterator[str]:
         os.close(descriptor)
 
 
+def _hidden(
+    folder: _Unvisited, entries: Iterable["os.DirEntry[str]"], ignores: tuple[Ignore, ...]
+) -> Iterator[LeftOut]:
+    """The hidden files and folders beside that of git, except those that patterns exclude, and the files of patterns."""
+    for entry in entries:
+        path, is_folder = os.path.join(folder.path, entry.name), entry.is_dir(follow_symlinks=False)
+        is_hidden = entry.name.startswith(".") and entry.name not in (".git", *IGNORE_FILES)
+        if is_hidden and not _verdict(path, ignores, is_folder=is_folder):
+            yield LeftOut(printable_path(os.path.join(path, "") if is_folder else path), HIDDEN)
+
+
 def _within(folder: _Unvisited, opened: str) -> Iterator[_Unvisited | LeftOut | Skipped]:
     own: dict[str, tuple[Ignore, ...]] = dict.fromkeys(IGNORE_FILES, ())
     for name in IGNORE_FILES[: 1 + folder.is_choosy]:
@@ -275,7 +289,10 @@ def _within(folder: _Unvisited, opened: str) -> Iterator[_Unvisited | LeftOut | 
     outer = _outer_git_ignores(folder.path, folder.real) if is_top else folder.of_git
     written, of_git = (*own[IGNORE_FILE], *folder.written), (*own[GIT_IGNORE_FILE], *outer)
     with os.scandir(opened) as scanned:
-        entries = sorted((entry for entry in scanned if not entry.name.startswith(".")), key=lambda it: it.name)
+        found = sorted(scanned, key=lambda it: it.name)
+    entries = [entry for entry in found if not entry.name.startswith(".")]
+    if folder.is_choosy and any(entry.name == ".git" for entry in found):
+        yield from _hidden(folder, found, (*folder.given, *written, *of_git))
     if folder.is_choosy and not folder.is_named:
         for mark in _MARKS.keys() & {entry.name for entry in entries}:
             yield LeftOut(os.path.join(printable_path(folder.path), ""), _MARKS[mark])

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mbc_engine.bank.word_index import WordIndex, find_words, read_words, words_of, write_words
-from mbc_engine.bank.words import WORDS, number_of, word_numbers, words_in
+from mbc_engine.bank.words import WORDS, matcher, number_of, word_numbers, words_in
 
 
 @st.composite
@@ -52,6 +52,12 @@ def test_words_are_folded_and_stemmed():
         *(("Stra\u00dfe", "Strasse"), ("an e-mail", "email"), ("an email", "e\u2011mail"), ("O'Brien", "obrien")),
         *(("the N.A.S.A. log", "NASA"), ("in C# and", "C#"), ("in C++, and", "c++"), ("INV-2024-17", "inv202417")),
         *(("The Who will play", "The Who"), ("set max_size", "size"), ("the RBC113", "RBC")),
+        *(
+            ("call trimPath(url)", "path"),
+            ("an HTTPServer of", "server"),
+            ("TideChart", "tide"),
+            ("trimPath", "trimpath"),
+        ),
         *(("a 3.5 mm plug", "3.5"), ("3,5 kg", "3.5 kilos"), ("v2.10.3", "2.10.3"), ("at 10:30", "10.30")),
     ],
 )
@@ -61,11 +67,20 @@ def test_spellings_find_each_other(written, sought):
     assert not shared & set(word_numbers("a plain text of other words"))
 
 
+@pytest.mark.parametrize("query", ["trim path", "trim_path", "trimPath"])
+def test_names_with_capitals_inside_are_compared_whole_and_in_parts(query):
+    shared = matcher(query)
+    assert ("trim", "path") in shared("export const trimPath = (url) => {}")
+    assert ("trim", "path") in shared("def trim_path(url):")
+    assert not shared("the path that Trim took, OakTrim path") - {"path", "trim"}
+    assert matcher("YouTube channel")("a Youtube channel") == {"youtube", "channel", ("youtube", "channel")}
+
+
 def test_unspaced_scripts_use_pairs():
     bridge = "\u6771\u4eac\u306e\u6a4b"
     assert words_in(f"{bridge}1954\u5e74 wikiHow\u3092") == {
         *("\u6771\u4eac", "\u4eac\u306e", "\u306e\u6a4b"),
-        *("1954", "\u5e74", "wikihow", "\u3092"),
+        *("1954", "\u5e74", "wikihow", "wiki", "how", "\u3092"),
     }
 
 

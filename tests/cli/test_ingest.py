@@ -61,14 +61,16 @@ def test_skipped_and_left_out_files(run):
     )
     assert run("--verbose", extra=odd, **finished).stdout.count("  skipped: ") == 8
     some = [FilesLeftOut(".gitignore", 2, ("/a/", "/b.md")), FilesLeftOut(".mbcignore", 1, ("/c.md",))]
+    some.append(FilesLeftOut("hidden", 1, ("/.ci/",)))
     lost = [ContentLost(f"/{number}.pdf", ("3 pictures", "1 macro")) for number in range(6)]
     named = {"gone_sources": ("/x.md", "/y.md"), "removed_sources": ("/old.txt",)}
     lines = run(extra=[*some, *lost], gone=2, **named).stdout.splitlines()
     assert lines[0] == "  not kept: 3 pictures, 1 macro of /0.pdf"
-    assert lines[5:10] == [
+    assert lines[5:11] == [
         "  not kept: parts of 1 more document; --verbose lists them",
         "  left out: /a/, /b.md (.gitignore); --all-files takes them",
         "  left out: /c.md (.mbcignore)",
+        "  left out: /.ci/ (hidden); name it to take it",
         "2 ingested files are gone: /x.md, /y.md; --prune removes them",
         "  removed: /old.txt",
     ]

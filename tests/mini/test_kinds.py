@@ -5,6 +5,7 @@ import pytest
 from mbc_engine.mini.kinds import compose
 from mbc_engine.mini.kinds.definitions import said_of_name
 from mbc_engine.mini.kinds.forms import kind_of
+from mbc_engine.mini.kinds.identifiers import identified
 from mbc_engine.mini.kinds.lists import cells_alike, length_of_list
 from mbc_engine.mini.kinds.passages import Passage, search_text
 from mbc_engine.mini.kinds.quotations import asked_there
@@ -13,12 +14,13 @@ from mbc_engine.mini.kinds.quotations import asked_there
 @pytest.mark.parametrize(
     ("kind", "questions"),
     {
-        "fact": "When was Ada born?|where does simon live|How many boats does the club own?|Who is the treasurer?|"
+        "fact": "When was Ada born?|Where is the town hall?|Where was the treaty signed?|What class of boat is it?|where does simon live|How many boats does the club own?|Who is the treasurer?|"
         "When he left, did she know what he wanted?|Which article is out of stock?|What is Ada angry about?|What is all the fuss about?|"
         "What was said to be the cause?|Who wrote the short summary?|For whose sake, did she leave?|What gas was in the balloons?|Which Giants player scored?|what is the capital of Peru|How tall is it?|What is the default of the -x option?|"
         "Which senator was angry that Houston didn't get a shuttle?|who runs nasa|What happened?",
         "keywords": "belgium panama score|taipei lantern festival mayor",
-        "definition": "What does --long do?|what does the -L option of ls do|What does the name parameter of mill mean?|what is -x for in tar",
+        "definition": "What does --long do?|what does the -L option of ls do|What does the name parameter of mill mean?|what is -x for in tar|What does KEEP_DAYS mean?",
+        "identifier": "Which function parses the header?|what class holds a frame|Where is the page size defined?|where are boats moored",
         "list": "Which boats does the club own?|Who are the members of the board?|What do I need to pack?|Who was present at the meeting?|"
         "On which days is it closed?|List all the rules|what does edie need to pack for the trip|What goes into the icing?",
         "steps": "how do i compare with git?|how does a volunteer get their money back|How do I reset the meter?|how to descale a kettle|What are the steps of cutting a quill?",
@@ -217,6 +219,34 @@ def test_definitions(question: str, expected: str | None) -> None:
         assert (given and given[0]) == expected
 
 
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        ("Which function trims the path?", "export function trimPath(path) {"),
+        ("Where is the page size defined?", "PAGE_SIZE = 250 # rows"),
+        ("Where is the log opened?", "def open_log(self):"),
+        ("Where is the constant LOG_SIZE set?", "LOG_SIZE = PAGE_SIZE * 4"),
+        *(("trim path", "export function trimPath(path) {"), ("trimPath", "export function trimPath(path) {")),
+        *(("log_size page", "LOG_SIZE = PAGE_SIZE * 4"), ("trimPath boats", None), ("open.log", None)),
+        *(("trim", None), ("Which function calls open_log?", None)),
+        ("Which function sorts the rows?", None),
+        ("Where is the log written?", None),
+        ("Where is the page kept?", None),  # one word would be found in nearly any name
+    ],
+)
+def test_names_in_programs(question: str, expected: str | None) -> None:
+    texts = {
+        "LOG_SIZE = PAGE_SIZE * 4\nlog.open_log()": "a > settings",
+        "PAGE_SIZE = 250 # rows": "a > settings",
+        "import { trimPath, toRows } from 'paths'": "a > view",
+        "/// url.trimPath()\nexport function trimPath(path) {\n}": "a > trimPath",
+        "def open_log(self):\n    return self.log_file": "a > Log > open_log",
+    }
+    passages = [Passage(text, f"{at}.py", at, context) for at, (text, context) in enumerate(texts.items())]
+    reply = identified(question, passages)
+    assert (reply and reply.text) == expected and (reply is None or reply.is_certain)
+
+
 REFERENCE = """mill.open(gate[, speed])
 
 added:
@@ -269,6 +299,38 @@ HELP = """FUNCTIONS
 DelaySec=
     How long to wait. Defaults to 100ms.
 """
+
+
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        ("What does POLL_SECONDS mean?", "Seconds between two polls; see polls.md"),
+        ("what does TOP_SPEED mean", "In knots."),
+        ("What does MAX_BOATS stand for?", "Of a club"),
+        ("What does keep_days mean?", "how long readings are kept."),
+        ("What does the value max_size mean?", None),
+        ("What does OTHER_ONE mean?", None),
+        ("What does load_boats do?", None),  # left to the reader
+    ],
+)
+def test_what_is_said_of_a_value(question: str, expected: str | None) -> None:
+    program = (
+        "# Seconds between\n# two polls; see polls.md\nPOLL_SECONDS=90\nOTHER_ONE=2\n\n"
+        "/* In knots. */\nexport const TOP_SPEED: number = 9;\n\n  // Of a club\n  #define MAX_BOATS 40\n\n"
+        "Attributes:\n    keep_days: how long readings are kept.\n\nmax_size: int = 3\n# See above.\nload_boats(max_size)\n"
+    )
+    given = answer(question, program)
+    assert (given and given[0]) == expected
+
+
+def test_steps_below_a_heading_that_has_the_words_are_certain() -> None:
+    text = "make check\n\nIt takes a while."
+    for heading, is_certain in (("Running the tests", True), ("Carrying the tests", False), ("Tests", False)):
+        reply = compose(
+            "steps", "How do I run the tests?", [Passage(text, context=f"read > {heading}", span=(0, 10))], 0
+        )
+        assert reply is not None
+        assert (reply.text, reply.is_certain) == ("make check", is_certain)
 
 
 @pytest.mark.parametrize(

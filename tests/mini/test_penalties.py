@@ -148,3 +148,16 @@ def test_another_thing(question: str, text: str, is_another: bool) -> None:
 def test_another_day(question: str, text: str, is_another: bool) -> None:
     start = text.index("Vik")
     assert bool(penalty(question, text, Known("", None), start, start + 3)) == is_another
+
+
+@pytest.mark.parametrize(
+    ("question", "span", "is_unfitting"),
+    [
+        ("How often is it wound?", "in minutes", True),
+        *(("How often is it wound?", span, False) for span in ("30 minutes", "every noon", "daily", "twice a week")),
+        ("How many are there?", "boats", True),
+        ("How many are there?", "two boats", False),
+    ],
+)
+def test_what_an_answer_has_to_have(question: str, span: str, is_unfitting: bool) -> None:
+    assert bool(penalty(question, span, Known("", None), 0, len(span))) == is_unfitting

@@ -126,6 +126,7 @@ def old_office(stream):
         ("a.txt", b"PK\0\1", "looks binary"),
         ("a.txt", b"PK\0\1\2\0", "looks binary"),
         ("a.txt", b"\x89PNG\r\n\x1a\n\0\0", "is a picture"),
+        ("a.js", b"/*! a 1.0 */\n!function(){" + b"a(b);" * 500 + b"}();\n", "is a packed program"),
         ("a", b"\x7fELF\2\1\1\0\0", "is a program"),
         ("a.xyz", b"\0\1\2\3\4\5\6\7", "looks binary"),
         ("a.txt", b"\xef\xbb\xbf \n", "is empty"),

@@ -201,6 +201,24 @@ func (r *Recv) Name(x int) error {
 export const f = async (x) => {
 };
 CREATE TABLE IF NOT EXISTS boats (id int);
+
+-- Long ones.
+create view long_boats as
+select id
+from boats;
+
+select 1;
+"""
+CONSTANTS = """export interface Boat {
+  length: number;
+}
+
+/** In knots. */
+export const TOP_SPEED = 9;
+export const BERTHS = 4;
+
+type Id = number;
+let last = 0;
 """
 
 
@@ -211,11 +229,21 @@ PYTHON_DEFINED = [
 C_DEFINED = [
     *(("/* adds */", "add"), ("class Foo : Bar {", "Foo"), ("public void run(String s) {", "Foo > run")),
     *(("func (r *Recv) Name(x int) error {", "Name"), ("export const f = async (x) => {", "f")),
-    ("CREATE TABLE IF NOT EXISTS boats (id int);", "boats"),
+    *(("CREATE TABLE IF NOT EXISTS boats (id int);", "boats"), ("-- Long ones.", "long_boats"), ("select 1;", "")),
+]
+CONSTANTS_DEFINED = [
+    *(
+        ("export interface Boat {", "Boat"),
+        ("/** In knots. */", ""),
+        ("type Id = number;", "Id"),
+        ("let last = 0;", ""),
+    ),
 ]
 
 
-@pytest.mark.parametrize(("text", "expected"), [(PYTHON, PYTHON_DEFINED), (C, C_DEFINED)])
+@pytest.mark.parametrize(
+    ("text", "expected"), [(PYTHON, PYTHON_DEFINED), (C, C_DEFINED), (CONSTANTS, CONSTANTS_DEFINED)]
+)
 def test_code(read_one, text, expected):
     document = read_one("a.py", text)
     assert document.text == text

@@ -231,6 +231,18 @@ def test_git_ignore_files(tmp_path, tree):
     assert left_out == [("a.log.txt", ".gitignore"), ("c.log.txt", ".gitignore"), ("only.txt", ".gitignore")]
 
 
+def test_hidden_files_of_a_repository_are_told(tmp_path, tree):
+    rules = {".gitignore": ".env\n"}
+    hidden = [".ci/steps.yml", ".env", ".env.example", "sub/.hidden"]
+    assert tree(rules | dict.fromkeys([*hidden, "a.md"], "")) == ["a.md"]
+    assert find_files([tmp_path]).left_out == ()
+    (tmp_path / ".git").mkdir()
+    left_out = [*find_files([tmp_path]).left_out]
+    assert left_out == [(f"{tmp_path}/.ci/", "hidden"), (f"{tmp_path}/.env.example", "hidden")]
+    named = find_files([tmp_path, tmp_path / ".ci", tmp_path / ".env.example"])
+    assert (named.left_out, len(named.files)) == ((), 3)
+
+
 def test_paths_are_absolute(folder, monkeypatch):
     (folder / "node_modules").mkdir()
     monkeypatch.chdir(folder)

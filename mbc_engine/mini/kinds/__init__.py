@@ -10,6 +10,7 @@ from mbc_engine.mini.kinds.changes import changed_in, changes_of
 from mbc_engine.mini.kinds.comparison import compare_all, compare_two
 from mbc_engine.mini.kinds.definitions import defined, said_of_name
 from mbc_engine.mini.kinds.forms import Kind
+from mbc_engine.mini.kinds.identifiers import identified, said_of_value
 from mbc_engine.mini.kinds.lists import one_step, table_column, whole_list
 from mbc_engine.mini.kinds.passages import Passage, Reply
 from mbc_engine.mini.kinds.quotations import cause, keywords, mentions, several, summary
@@ -21,7 +22,8 @@ def compose(
 ) -> Reply | None:
     """The answer to a question of a kind; `best` is the passage with the likeliest span. None: as for a fact.
 
-    Key words get a list of that name, or else sentences unless the reader's span `is_answered` enough.
+    Key words get a list of that name, or the line with a name of these words, or else sentences unless the reader's span
+    `is_answered` enough.
     """
     rules: Mapping[Kind, Callable[[], Reply | None]] = {
         "list": lambda: (
@@ -29,7 +31,10 @@ def compose(
             or table_column(question, passages, best)
             or whole_list(kind, question, passages, best)
         ),
-        "definition": lambda: defined(question, passages) or said_of_name(question, passages),
+        "definition": lambda: (
+            defined(question, passages) or said_of_value(question, passages) or said_of_name(question, passages)
+        ),
+        "identifier": lambda: identified(question, passages),
         "steps": lambda: whole_list(kind, question, passages, best),
         "step": lambda: one_step(question, passages, best),
         "cause": lambda: None if best is None else cause(question, passages[best]),
@@ -38,6 +43,7 @@ def compose(
         "keywords": lambda: (
             defined(question, passages)
             or whole_list(kind, question, passages, None)
+            or identified(question, passages)
             or (None if is_answered else keywords(question, passages))
         ),
         "several": lambda: several(question, passages),

@@ -12,6 +12,7 @@ Kind = Literal[
     "fact",
     "keywords",
     "definition",
+    "identifier",
     "list",
     "step",
     "steps",
@@ -56,6 +57,8 @@ CUES: Final = {
 OF_AGE: Final = ("older", "younger", "newer")
 OF_SPEED: Final = ("faster", "slower")
 COMPARATIVE: Final = rf"\b(?:{'|'.join(CUES)})\b"
+# What has a name in a program.
+IDENTIFIED: Final = r"(?:function|method|class|variable|constant|macro|struct|enum|interface)"
 _OF_WHAT: Final = rf"(?: {SETTING})?(?: (?:in|of|for) [\w.-]+)?"
 _GIVE: Final = r"^(?:please )?(?:give (?:me|us) )?(?:an? |the )?(?:short |brief |quick )?"
 _IN_SHORT: Final = r"(?:,? (?:briefly|in short)|[,;:?] (?:short|brief|quick) summary)"
@@ -72,10 +75,11 @@ _FORMS: Final[Sequence[tuple[Kind, str]]] = (
     ("summary", rf"{_GIVE}(?:summary|overview|outline|gist|main points) (?:of|on|about)\b|[,;:?] (?:short|brief|quick) summary$"),
     ("summary", rf"^what (?:is|are|was|were) (?:the|this|that|my|our|his|her|an?) (?:\w+ )*?(?:{_NOTES}|{_WORKS})(?: (?:to|from|of|by|in|with|at|between) .*)? about(?:,? (?:briefly|in short|please))?$"),
     ("summary", rf"{_DECIDED} (?:about|on|at|in|by|for|with)\b."),
-    ("definition", rf"^what (?:does|do) (?:the )?(?:[\w-]+ )?(?:{OPTION.pattern}|[\w.-]+(?= {SETTING}\b)){_OF_WHAT} (?:do|mean|stand for)\b|^what(?:'s| is) (?:the )?(?:[\w-]+ )?{OPTION.pattern}{_OF_WHAT}(?: (?:used )?for)?(?: in [\w.-]+)?$"),
+    ("definition", rf"^what (?:does|do) (?:the )?(?:[\w-]+ )?(?:{OPTION.pattern}|[\w.-]+(?= {SETTING}\b)|\w*[^\W_]_\w+){_OF_WHAT} (?:do|mean|stand for)\b|^what(?:'s| is) (?:the )?(?:[\w-]+ )?{OPTION.pattern}{_OF_WHAT}(?: (?:used )?for)?(?: in [\w.-]+)?$"),
     ("definition", r"^what(?:'s| is) the default(?: (?:value|setting))?(?: (?:of|for))?(?: the)? (?!-)[\w.$]+(?: (?:in|of|for) [\w. -]+)?$"),
     ("definition", r"^(?:what|which type)(?: type)? does (?:the )?[\w.$]+(?:\(\))?(?: function| method)? (?:return|throw|raise)s?\b"),
     ("change", rf"^(?:when (?:did|was|were|has|have)|(?:in |since |from |with )?(?:which|what) (?:[\w.-]+ ){{0,2}}(?:version|release)s?)\b.*\b{_CHANGED}\b"),
+    ("identifier", rf"^(?:which|what) {IDENTIFIED}\b(?! of\b)|^where (?:is|are) .+ (?:\w+ed|set|read|written|built|made|sent|run|kept)$"),
     ("comparison", rf"^(?=.* or )(?=.*{COMPARATIVE})(?:who|which|what|where|{ANY_AUXILIARY})\b|^(?:compare|(?:what (?:is|are) )?(?:the )?differences? between|how (?!do (?:i|we|you) )(?:do|does|did|is|are) .* (?:differ|compare|different)(?: from| to| with))\b"),
     ("step", STEP.pattern),
     ("steps", rf"^how (?:to|(?:do|does|can|should|must|would|could) {_YOU})\b|^(?:what|which|list|show).* (?:steps|instructions)\b"),
@@ -106,7 +110,7 @@ def kind_of(question: str) -> Kind:
 
 # How many of the passages found are looked at; the reader has read the first few.
 LOOKED_AT: Final[Mapping[Kind, int]] = {
-    "list": 24, "mentions": 24, "definition": 24, "summary": 12, "several": 10, "comparison": 8, "change": 8, "keywords": 6, "yes_no": 6, "cause": 6, "step": 6, "steps": 6
+    "list": 24, "mentions": 24, "definition": 24, "identifier": 8, "summary": 12, "several": 10, "comparison": 8, "change": 8, "keywords": 6, "yes_no": 6, "cause": 6, "step": 6, "steps": 6
 }  # fmt: skip
 # Of these, the reader reads so many to find an answer in each, if no passage has all: `compose` them as "several".
 READ: Final[Mapping[Kind, int]] = {"several": 10, "list": 8}

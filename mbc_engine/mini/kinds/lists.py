@@ -119,8 +119,9 @@ def whole_list(kind: Kind, question: str, passages: Sequence[Passage], best: int
         text = passages[best].text
         around = [each for each in split_sentences(text) if each[0] < span[1] and each[1] > span[0]]
         first, last = around[0][0], around[-1][1]
-        option = with_option(text, first, last)
-        is_certain = bool(option) and not missing(wanted, f"{passages[best].context} {option}")
+        option, context = with_option(text, first, last), passages[best].context
+        heading = context.rpartition(" > ")[2]
+        is_certain = not missing(wanted, f"{context} {option}" if option else heading) and bool(option or wanted)
         return Reply(option or with_introduced(text, first, last), is_certain=is_certain)
     text, start = passages[best].text, span[0]
     end = _end_of_list(text, *span)

@@ -298,27 +298,30 @@ def read_code(stream: ByteStream) -> Iterator[Content]:
 
 
 def _definitions(text: str) -> Iterator[Heading]:
-    """Definitions, from the comments above them on, by how far they are indented."""
+    """Definitions, from the comments above them on, by how far they are indented; and what is not in one, likewise."""
     open_at: list[int] = []
-    lead: int | None = None  # where the comments above the next definition begin
+    lead: int | None = None  # where the comments above the next line begin
+    goes_on = False  # whether the next line belongs to the definition above it, however far in it is
     lines = list(_lines(text))
     for number, (start, line) in enumerate(lines):
         if not line.strip() or len(line) > _LONGEST_LINE:
-            lead = None
+            lead, goes_on = None, False
             continue
         indent = len(line) - len(line.lstrip())
+        goes_on = goes_on and indent == open_at[-1]
         following = lines[number + 1][1] if number + 1 < len(lines) else ""
         name = _defined(line, following)
         if name:
             open_at = [outer for outer in open_at if outer < indent]
             open_at.append(indent)
+            goes_on = not line.rstrip().endswith((";", "}"))
             yield Heading(start if lead is None else lead, indent + 1, name)
         elif _ABOVE.match(line):
             lead = start if lead is None else lead
             continue
-        elif open_at and indent <= open_at[-1] and not _CLOSING.match(line) and line.strip() != "{":
+        elif not goes_on and open_at and indent <= open_at[-1] and not _CLOSING.match(line) and line.strip() != "{":
             open_at = [outer for outer in open_at if outer < indent]
-            yield Heading(start, indent + 1, "")
+            yield Heading(start if lead is None else lead, indent + 1, "")
         lead = None
 
 

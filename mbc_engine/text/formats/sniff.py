@@ -200,12 +200,20 @@ def _as_text(head: bytes) -> str | None:
     return None if controls > _MOST_CONTROLS * len(head) else decode(head, "latin-1")
 
 
+# Programs whose white space is taken out for browsers; a person writes no such lines.
+_PACKABLE: Final = (".js", ".mjs", ".cjs", ".css")
+_LONGEST_LINE: Final = _HEAD_BYTES // 2
+_ARCHIVED: Final = "window.YTD."  # before the JSON of a Twitter archive
+
+
 def _of_text(text: str, suffix: str, named: Format | None) -> Format:
     if _SVG.match(text):
         raise UnreadableFile("is a picture")
+    if suffix in _PACKABLE and max(map(len, text.split("\n"))) > _LONGEST_LINE and not text.startswith(_ARCHIVED):
+        raise UnreadableFile("is a packed program")
     # A name of a text is believed, except of a page that was saved as something else.
     if named is not None and named.may_be_compressed and not (named is TEXT and _HTML.match(text)):
-        return SUFFIXES[".json"] if suffix == ".js" and text.startswith("window.YTD.") else named
+        return SUFFIXES[".json"] if suffix == ".js" and text.startswith(_ARCHIVED) else named
     if "-----BEGIN" in text and "PRIVATE KEY-----" in text:
         raise UnreadableFile("holds a private key")
     if suffix in (".xls", ".xlsx", ".xlsm", ".ods") and not _HTML.match(text):
