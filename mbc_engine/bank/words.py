@@ -24,9 +24,9 @@ _TOKEN: Final = re.compile(rf"[{_SIGN}]|[^\W_{_SIGN}]+|[\u2600-\u27bf\u2b50\u2b5
 _SYMBOLS: Final = re.compile(r"[\u2600-\u27bf\u2b50\u2b55\U0001f000-\U0001faff]|\b[^\W\d_]\w?(?:\+\+|#)")
 # Numbers of several parts, as 3.5 and 10:30 and 2.10.3.
 _PARTED: Final = re.compile(r"(?<!\d)\d++(?:[.,:]\d++)+")
-# Words within names like max_size and RBC113, and where those within names like maxSize and HTTPServer part.
+# Words within names like max_size and RBC113, and the letter that begins another within maxSize and HTTPServer.
 _WITHIN: Final = re.compile(r"[^\W\d_]{3,}")
-_HUMP: Final = re.compile(r"(?<=[a-zß-ÿ])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_HUMP: Final = re.compile(r"[A-Z](?:(?<=[a-zß-ÿ].)|(?<=[A-Z].)(?=[a-z]))")
 OPTION: Final = re.compile(r"(?<!\S)--?[^\W\d_][\w-]*")  # of a program: -x, --exclude
 SETTING: Final = "(?:option|flag|switch|parameter|argument|setting)"
 _SETTING_NAME: Final = re.compile(rf"\b([\w-]+) {SETTING}\b")
@@ -47,7 +47,7 @@ def words_in(text: str) -> set[str]:
         words.update(_WORD.findall(spelling), () if spelling.isascii() else _signs().findall(spelling))
     words.update(*(_WITHIN.findall(word) for word in words if not word.isalpha()))
     if _HUMP.search(text):
-        parted = _WORD.findall(next(spellings(_HUMP.sub(" ", text))))
+        parted = _WORD.findall(next(spellings(_HUMP.sub(r" \g<0>", text))))
         words.update(*map(_WITHIN.findall, parted))
     return words.union(_names_of_common_words(text))
 
@@ -94,7 +94,7 @@ def matcher(question: str) -> Callable[[str], set[object]]:
 def _words_of_names(text: str) -> list[list[str]]:
     """The words within each name like maxSize, in order."""
     names = _WORD.findall(text) if _HUMP.search(text) else []
-    return [tokens_of(_HUMP.sub(" ", name)) for name in names if _HUMP.search(name)]
+    return [tokens_of(_HUMP.sub(r" \g<0>", name)) for name in names if _HUMP.search(name)]
 
 
 def _names_of_common_words(text: str) -> Iterator[str]:
