@@ -354,6 +354,8 @@ def test_a_passage_may_be_from_further_down_below_a_name() -> None:
         ("When was mill 1.7.0 released?", None),  # it is only in the link of the next
         ("Which version of mill fixed the hoist?", "1.8.0 (2022-01-02)"),
         ("When was the hoist removed?", None),  # it will be
+        ("When was --fast fixed?", None),
+        ("When was --fast-start fixed?", "1.8.0 (2022-01-02)"),
         ("When was the lamp dropped?", None),  # no longer
         ("When did we drop the plan?", None),  # below a time or the number of a section
         ("When was mill 2.0 released?", None),
@@ -371,7 +373,7 @@ def test_versions_of_changes(question: str, expected: str | None) -> None:
         Passage("- A yard was added.", context="mill > Version 2 > 1.9 - May 2023"),
         Passage(
             "1.8.0 (https://a.b/compare/v1.7.0...v1.8.0) (2022-01-02)\n\n- Fixed the hoist. It will be removed.\n"
-            "- The lamp is no longer dropped.",
+            "- The lamp is no longer dropped.\n- Fix `--fast-start`/`-f`.",
             context="mill",
         ),
         Passage("3.1\n\nWe drop the plan.\n\n10.30 to 11.15\n\nWe drop the plan.", context="Minutes"),

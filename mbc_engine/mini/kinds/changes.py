@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from mbc_engine.bank.words import stems_of
+from mbc_engine.bank.words import OPTION, stems_of
 from mbc_engine.mini.kinds.lists import lists_in
 from mbc_engine.mini.kinds.passages import Item, Passage, Reply
 from mbc_engine.mini.word_matching import NEGATION, missing
@@ -40,7 +40,7 @@ _NOT_DONE: Final = re.compile(
 _RELEASED: Final = re.compile(r"\b(?:released|published)\b", re.IGNORECASE)
 _DONE: Final = re.compile(r"what (?:was|were|is|has been) (add|fix|chang|remov|deprecat)ed\b", re.IGNORECASE)
 _NEEDLESS: Final = stems_of("version release support officially publish")
-_ALIKE: Final = (stems_of("add added introduce new"), stems_of("drop dropped remove"))
+_ALIKE: Final = (stems_of("add added introduce new"), stems_of("drop dropped remove"), stems_of("fix fixed"))
 
 
 def changed_in(question: str, passages: Sequence[Passage]) -> Reply | None:
@@ -58,6 +58,7 @@ def changed_in(question: str, passages: Sequence[Passage]) -> Reply | None:
 def _changed_in(question: str, passages: Sequence[Passage]) -> Iterator[Item]:
     numbers, is_release = _numbers(question), _RELEASED.search(question) is not None
     wanted = content_stems(_NUMBER.sub("", question) if is_release else question) - _NEEDLESS
+    options = _options(question)
     for at, version, said in _entries(passages):
         if is_release:
             day = _DAY.search(version if said == version else said if _RELEASED.match(said) else "")
@@ -66,7 +67,7 @@ def _changed_in(question: str, passages: Sequence[Passage]) -> Iterator[Item]:
                 yield Item(day[0], at, f"{version} {said}" if said != version else version)
             continue
         is_entry = version and said != version and _is_of_changes(version, passages[at])
-        if is_entry and _says(said, wanted, passages[at].context):
+        if is_entry and options <= _options(said) and _says(said, wanted, passages[at].context):
             yield Item(_LINK.sub("", version), at, said)
 
 
@@ -128,6 +129,11 @@ def _says(said: str, wanted: set[str], context: str) -> bool:
     there, lacking = stems_of(said), missing(wanted, said)
     lacking -= {stem for stem in lacking for alike in _ALIKE if stem in alike and there & alike}
     return lacking < wanted and not missing(lacking, context)
+
+
+def _options(text: str) -> set[str]:
+    """The options in a text, whole: `--fast` is another than `--fast-start`."""
+    return set(OPTION.findall(re.sub(r"[`'\"(,/=]", " ", text)))
 
 
 def _numbers(text: str) -> set[str]:
