@@ -382,6 +382,24 @@ def test_versions_of_changes(question: str, expected: str | None) -> None:
     assert (reply and reply.text) == expected
 
 
+def test_changes_below_what_was_done() -> None:
+    passages = [
+        Passage("Added\n\n- Oil.\n\nFixed\n\n- Tar leaks.\n\n2.0.0\n\n- Rye", context="mill > 2.1.0 > Added"),
+        Passage("1.9.0\n\nRemoved\n\n- Hay.", context="mill > 1.9.0"),
+    ]
+    for question, expected in (
+        ("When was oil added?", "2.1.0"),
+        ("When was tar added?", None),
+        ("When was the tar fixed?", "2.1.0"),
+        ("When was rye added?", None),
+        ("When was hay removed?", "1.9.0"),
+        ("What was added in 2.1.0?", "Oil."),
+        ("What was fixed in 2.1.0?", "Tar leaks."),
+    ):
+        reply = compose(kind_of(question), question, passages, None)
+        assert (reply and reply.text) == expected
+
+
 def test_changes_of_several_programs_are_told_apart() -> None:
     passages = [Passage(f"2.1.{at} (2024-01-0{at})\n\n- Add {what}.\n- Add hay.", context=program)
                 for at, what, program in ((1, "oil", "mill"), (2, "tar", "barn"))]  # fmt: skip

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from mbc_engine.bank.words import OPTION, stems_of
 from mbc_engine.mini.kinds.lists import lists_in
@@ -39,15 +39,30 @@ _NOT_DONE: Final = re.compile(
 )
 _RELEASED: Final = re.compile(r"\b(?:released|published)\b", re.IGNORECASE)
 _DONE: Final = re.compile(r"what (?:was|were|is|has been) (add|fix|chang|remov|deprecat)ed\b", re.IGNORECASE)
+# Above entries that need not say it themselves, as in "Keep a Changelog".
+_DONE_BELOW: Final = re.compile(
+    r"\W*(?:added|changed|deprecated|removed|fixed|security|additions|changes|deprecations|removals|fixes|bug ?fixes|"
+    r"(?:new )?features|improvements|breaking changes)\W*",
+    re.IGNORECASE,
+)
 _NEEDLESS: Final = stems_of("version release support officially publish")
 _ALIKE: Final = (stems_of("add added introduce new"), stems_of("drop dropped remove"), stems_of("fix fixed"))
+
+
+class _Entry(NamedTuple):
+    """An entry or sentence of a passage, the version that it stands below, and what the line above says was done."""
+
+    passage: int
+    version: str
+    said: str
+    done: str
 
 
 def changed_in(question: str, passages: Sequence[Passage]) -> Reply | None:
     """The line with a version, above the first entry with all words of a question but those known of its document.
 
-    If the question is when a version was released, the day in its line, or of its release below. Of several documents, what the
-    first entry in each says.
+    If the question is when a version was released, the day in its line, or of its release below. Of several documents,
+    what the first entry in each says.
     """
     found: dict[str, Item] = {}
     for item in _changed_in(question, passages):
@@ -59,7 +74,7 @@ def _changed_in(question: str, passages: Sequence[Passage]) -> Iterator[Item]:
     numbers, is_release = _numbers(question), _RELEASED.search(question) is not None
     wanted = content_stems(_NUMBER.sub("", question) if is_release else question) - _NEEDLESS
     options = _options(question)
-    for at, version, said in _entries(passages):
+    for at, version, said, done in _entries(passages):
         if is_release:
             day = _DAY.search(version if said == version else said if _RELEASED.match(said) else "")
             named = f"{passages[at].context} {version}"
@@ -67,7 +82,7 @@ def _changed_in(question: str, passages: Sequence[Passage]) -> Iterator[Item]:
                 yield Item(day[0], at, f"{version} {said}" if said != version else version)
             continue
         is_entry = version and said != version and _is_of_changes(version, passages[at])
-        if is_entry and options <= _options(said) and _says(said, wanted, passages[at].context):
+        if is_entry and options <= _options(said) and _says(said, done, wanted, passages[at].context):
             yield Item(_LINK.sub("", version), at, said)
 
 
@@ -83,7 +98,7 @@ def _document(passage: Passage) -> str:
 
 
 def changes_of(question: str, passages: Sequence[Passage]) -> Reply | None:
-    """The entries below the version that a question names that begin with what was done, or say that it was done."""
+    """The entries below the version that a question names that stand below or begin with what was done, or say it."""
     asked, numbers = _DONE.match(question), _numbers(question)
     if asked is None or not numbers:
         return None
@@ -93,11 +108,11 @@ def changes_of(question: str, passages: Sequence[Passage]) -> Reply | None:
     )
     found = sorted(
         (passages[at].place, order, at, said)
-        for order, (at, version, said) in enumerate(_entries(passages))
+        for order, (at, version, said, done) in enumerate(_entries(passages))
         if numbers <= _numbers_of(version)
         and said != version
         and not missing(wanted, f"{passages[at].context} {version}")
-        if is_done.match(said)
+        if is_done.match(said) or is_done.match(done.lower().removeprefix("bug").lstrip())
     )
     documents = {at: _document(passages[at]) for *_, at, _ in found}
     is_one = len({*documents.values()}) < 2
@@ -106,9 +121,9 @@ def changes_of(question: str, passages: Sequence[Passage]) -> Reply | None:
     )
 
 
-def _entries(passages: Sequence[Passage]) -> Iterator[tuple[int, str, str]]:
-    """The entries and sentences of passages by their indices, each with the line of the version that it stands below."""
+def _entries(passages: Sequence[Passage]) -> Iterator[_Entry]:
     for at, passage in enumerate(passages):
+        done = next(filter(_DONE_BELOW.fullmatch, passage.context.split(" > ")[-1:]), "")
         version = next(filter(_is_version, reversed(passage.context.split(" > "))), "")
         lists = [entry for each in lists_in(passage.text) for entry in each]
         last = -1
@@ -118,17 +133,23 @@ def _entries(passages: Sequence[Passage]) -> Iterator[tuple[int, str, str]]:
                 continue
             last = entry.start if entry else -1
             said = on_one_line(entry.text if entry else passage.text[start:end])
+            if _DONE_BELOW.fullmatch(said):
+                done = said.strip("#-=*_: ")
+                continue
             if _is_version(said):
-                said = version = said.strip("#-=*_ ")
-            yield at, version, said
+                said, done = (version := said.strip("#-=*_ ")), ""
+            yield _Entry(at, version, said, done)
 
 
-def _says(said: str, wanted: set[str], context: str) -> bool:
+def _says(said: str, done: str, wanted: set[str], context: str) -> bool:
     """Whether an entry has all words, but those known of its document; or others for the same."""
     said = _NOT_DONE.sub("", said)
-    there, lacking = stems_of(said), missing(wanted, said)
+    there, lacking = stems_of(said, done), missing(wanted, said)
+    if lacking == wanted:
+        return False
     lacking -= {stem for stem in lacking for alike in _ALIKE if stem in alike and there & alike}
-    return lacking < wanted and not missing(lacking, context)
+    known = (part for part in context.split(" > ") if not _DONE_BELOW.fullmatch(part))
+    return not missing(lacking, " ".join((done, *known)))
 
 
 def _options(text: str) -> set[str]:
