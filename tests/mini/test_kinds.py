@@ -323,6 +323,7 @@ def test_what_is_said_below_several_lines_with_a_name() -> None:
         ("When was the milk added?", "Milk\n\nAdded 200 g of sugar."),
         ("When was the bridge removed?", "Bridge\n\nRemoved in 12 days."),
         ("When was the team removed?", "Team\n\nRemoved:\n\n- Ada\n- Bo"),
+        ("When was it added?", "It\n\nAdded: 3"),
         ("What does McDonald do?", "McDonald\n\nThank you for the mail."),
         ("What is the default color?", "color\n\nThe default is not red."),
     ],
@@ -356,6 +357,7 @@ def test_a_passage_may_be_from_further_down_below_a_name() -> None:
         ("When was the hoist removed?", None),  # it will be
         ("When was --fast fixed?", None),
         ("When was --fast-start fixed?", "1.8.0 (2022-01-02)"),
+        ("When was it fixed?", None),
         ("When was the lamp dropped?", None),  # no longer
         ("When did we drop the plan?", None),  # below a time or the number of a section
         ("When was mill 2.0 released?", None),

@@ -46,6 +46,9 @@ _DONE_BELOW: Final = re.compile(
     re.IGNORECASE,
 )
 _NEEDLESS: Final = stems_of("version release support officially publish")
+_CHANGING: Final = stems_of(
+    "add added introduce remove drop dropped fix fixed deprecate rename change replace release publish"
+)
 _ALIKE: Final = (stems_of("add added introduce new"), stems_of("drop dropped remove"), stems_of("fix fixed"))
 
 
@@ -142,10 +145,13 @@ def _entries(passages: Sequence[Passage]) -> Iterator[_Entry]:
 
 
 def _says(said: str, done: str, wanted: set[str], context: str) -> bool:
-    """Whether an entry has all words, but those known of its document; or others for the same."""
+    """Whether an entry has all words, but those known of its document; or others for the same.
+
+    It has one that does not only say what was done.
+    """
     said = _NOT_DONE.sub("", said)
     there, lacking = stems_of(said, done), missing(wanted, said)
-    if lacking == wanted:
+    if wanted - _CHANGING <= lacking:
         return False
     lacking -= {stem for stem in lacking for alike in _ALIKE if stem in alike and there & alike}
     known = (part for part in context.split(" > ") if not _DONE_BELOW.fullmatch(part))

@@ -85,7 +85,9 @@ def with_option(text: str, start: int, end: int) -> str:
     return ""
 
 
-_NAME: Final = rf"(?:the )?(?P<name>[\w$][\w$.]*)(?:\(\))?(?: {SETTING}| function| method| class)?"
+_NAME: Final = (
+    rf"(?:the )?(?P<name>(?!(?:it|this|that)\b)[\w$][\w$.]*)(?:\(\))?(?: {SETTING}| function| method| class)?"
+)
 _OF: Final = r"(?: (?:in|of|for) (?P<of>[\w. -]+))?\W*$"
 # What does mill.open return, what is the default of speed_limit?
 _ASKED: Final = tuple(
