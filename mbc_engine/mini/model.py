@@ -2,7 +2,7 @@
 
 A chunk is encoded as address codes; the bank stores its words and text beside them. A question is scored against all
 codes and words (`retrieval.py`); a reader finds the likeliest span in the text of the best few (`span_reader.py`,
-`penalties.py`, `reading.py`), and a logistic regression estimates how likely that answer is right (`confidence.py`).
+`penalties.py`, `span_selection.py`), and a logistic regression estimates how likely that answer is right (`confidence.py`).
 Questions for lists, steps, summaries and the like are answered by rule (`kinds`).
 """
 

@@ -364,6 +364,36 @@ def test_what_is_said_below_a_name(question: str, expected: str | None) -> None:
     assert (reply and reply.text) == expected
 
 
+def test_what_is_said_below_several_lines_with_a_name() -> None:
+    passages = [
+        Passage("mill.open(gate)\n\nIt opens a gate.\n\n* speed {number} Default: 3", context="mill > mill.open(gate)"),
+        Passage("barn.open(door)\n\nIt opens a door.\n\n* speed {number} Default: 4", context="barn > barn.open(door)"),
+    ]
+    for question, expected in (
+        ("What does open() do?", "mill.open(gate): It opens a gate; barn.open(door): It opens a door"),
+        ("What does barn.open() do?", "It opens a door."),
+        ("What does open() do in barn?", "It opens a door."),
+        ("What is the default speed?", "mill.open(gate): 3; barn.open(door): 4"),
+    ):
+        reply = said_of_name(question, passages)
+        assert reply and reply.text == expected
+
+
+@pytest.mark.parametrize(
+    ("question", "text"),
+    [
+        ("When was the milk added?", "Milk\n\nAdded 200 g of sugar."),
+        ("When was the bridge removed?", "Bridge\n\nRemoved in 12 days."),
+        ("When was the team removed?", "Team\n\nRemoved:\n\n- Ada\n- Bo"),
+        ("When was it added?", "It\n\nAdded: 3"),
+        ("What does McDonald do?", "McDonald\n\nThank you for the mail."),
+        ("What is the default color?", "color\n\nThe default is not red."),
+    ],
+)
+def test_prose_is_no_manual(question: str, text: str) -> None:
+    assert said_of_name(question, [Passage(text)]) is None
+
+
 def test_a_passage_may_be_from_further_down_below_a_name() -> None:
     further = Passage("It may stick.\n\nReturns: the height. It may wait.", context="mill > mill.lift(sluice)")
     for question, expected in (("What does mill.lift return?", "the height"), ("What does mill.lift do?", None)):
@@ -383,6 +413,15 @@ def test_a_passage_may_be_from_further_down_below_a_name() -> None:
         ("When was mill 2.1.0 released?", "2024-03-01"),
         ("When was mill v2.0.0 released?", "1 May 2023"),
         ("When was mill 2.0.1 released?", None),
+        ("When was mill 1.8.0 released?", "2022-01-02"),
+        ("When was mill 1.7.0 released?", None),  # it is only in the link of the next
+        ("Which version of mill fixed the hoist?", "1.8.0 (2022-01-02)"),
+        ("When was the hoist removed?", None),  # it will be
+        ("When was --fast fixed?", None),
+        ("When was --fast-start fixed?", "1.8.0 (2022-01-02)"),
+        ("When was it fixed?", None),
+        ("When was the lamp dropped?", None),  # no longer
+        ("When did we drop the plan?", None),  # below a time or the number of a section
         ("When was mill 2.0 released?", None),
         ("When was barn 2.1.0 released?", None),
     ],
@@ -396,14 +435,54 @@ def test_versions_of_changes(question: str, expected: str | None) -> None:
             context="mill",
         ),
         Passage("- A yard was added.", context="mill > Version 2 > 1.9 - May 2023"),
+        Passage(
+            "1.8.0 (https://a.b/compare/v1.7.0...v1.8.0) (2022-01-02)\n\n- Fixed the hoist. It will be removed.\n"
+            "- The lamp is no longer dropped.\n- Fix `--fast-start`/`-f`.",
+            context="mill",
+        ),
+        Passage("3.1\n\nWe drop the plan.\n\n10.30 to 11.15\n\nWe drop the plan.", context="Minutes"),
     ]
     reply = compose("change", question, passages, None)
     assert (reply and reply.text) == expected
 
 
+def test_changes_below_what_was_done() -> None:
+    passages = [
+        Passage("Added\n\n- Oil.\n\nFixed\n\n- Tar leaks.\n\n2.0.0\n\n- Rye", context="mill > 2.1.0 > Added"),
+        Passage("1.9.0\n\nRemoved\n\n- Hay.", context="mill > 1.9.0"),
+    ]
+    for question, expected in (
+        ("When was oil added?", "2.1.0"),
+        ("When was tar added?", None),
+        ("When was the tar fixed?", "2.1.0"),
+        ("When was rye added?", None),
+        ("When was hay removed?", "1.9.0"),
+        ("What was added in 2.1.0?", "Oil."),
+        ("What was fixed in 2.1.0?", "Tar leaks."),
+    ):
+        reply = compose(kind_of(question), question, passages, None)
+        assert (reply and reply.text) == expected
+
+
+def test_changes_of_several_programs_are_told_apart() -> None:
+    passages = [Passage(f"2.1.{at} (2024-01-0{at})\n\n- Add {what}.\n- Add hay.", context=program)
+                for at, what, program in ((1, "oil", "mill"), (2, "tar", "barn"))]  # fmt: skip
+    for question, expected in (
+        ("Which version added hay?", "mill: 2.1.1 (2024-01-01); barn: 2.1.2 (2024-01-02)"),
+        ("Which version of barn added hay?", "2.1.2 (2024-01-02)"),
+        ("Which version added oil?", "2.1.1 (2024-01-01)"),
+    ):
+        reply = compose("change", question, passages, None)
+        assert reply and reply.text == expected
+    passages = [passage._replace(text=passage.text.replace("2.1.2", "2.1.1")) for passage in passages]
+    reply = compose("list", "What was added in 2.1.1?", passages, None)
+    assert reply and reply.text == "mill: Add oil, mill: Add hay, barn: Add tar and barn: Add hay"
+
+
 def test_changes_of_a_version() -> None:
     passages = [
         Passage("- Fix the yard.\n- Wood has been added.\n\n## 2.0\n\n- Add rye.", place=2, context="mill > 2.1"),
+        Passage("Changes from 2.1.9 to 2.2\n\n- Adds a lamp.\n- Address it.", place=3, context="mill"),
         Passage("2.1\n\n- Add a sluice\n  and a gate.\n- Fixed the roof.", place=1, context="mill > 2.1"),
     ]
     for question, expected in (
@@ -411,6 +490,8 @@ def test_changes_of_a_version() -> None:
         ("What was fixed in 2.1?", "Fixed the roof. and Fix the yard."),
         ("What was removed in mill 2.1?", None),
         ("What was fixed in barn 2.1?", None),
+        ("What was added in mill 2.2?", "Adds a lamp."),
+        ("What was added in mill 2.1.9?", None),  # from which it is
     ):
         reply = compose("list", question, passages, None)
         assert (reply and reply.text) == expected

@@ -34,6 +34,8 @@ from tests.text.conftest import sections
         ("[form](https://a.b/c) [#](#top) <https://d.e> [f](g%20h.md) [i][1]\n\n[1]: http://j.k",
          "form (https://a.b/c) # https://d.e f i (http://j.k)\n\n[1]: http://j.k"),
         ("a [b] [c][]\n\n[b]: d.md#b\n[c]: #c\n  'in two lines'\nd\n\n```\n[e]: f.md\n```", "a b c\n\nd\n\n```\n[e]: f.md\n```"),
+        ("[Ada]: Hi\n\n- [Bo]: 3.50\n  once\n\nb[^1]\n\n[^1]: Ibid.\n[^2]: a/b\n[c d]: /e",
+         "[Ada]: Hi\n\n- [Bo]: 3.50\n  once\n\nb^1\n\n[^1]: Ibid.\n[^2]: a/b"),
         ("![A map](a.png) ![](b/c.png) ![[d.png|200]]", "A map c.png d.png"),
         ("[[people/Runa Berg|Runa Berg]] [[Runa Berg|she]] [[Note#Part]] `[[x|y]]`",
          "Runa Berg she (Runa Berg) Note#Part [[x|y]]"),

@@ -85,7 +85,9 @@ def with_option(text: str, start: int, end: int) -> str:
     return ""
 
 
-_NAME: Final = rf"(?:the )?(?P<name>[\w$][\w$.]*)(?:\(\))?(?: {SETTING}| function| method| class)?"
+_NAME: Final = (
+    rf"(?:the )?(?P<name>(?!(?:it|this|that)\b)[\w$][\w$.]*)(?:\(\))?(?: {SETTING}| function| method| class)?"
+)
 _OF: Final = r"(?: (?:in|of|for) (?P<of>[\w. -]+))?\W*$"
 # What does mill.open return, what is the default of speed_limit?
 _ASKED: Final = tuple(
@@ -97,7 +99,9 @@ _ASKED: Final = tuple(
         rf"^(?:when|(?:in )?(?:which|what) version(?: of (?P<by>\S+))?) (?:was|is) {_NAME} (?P<wanted>added|deprecated|removed){_OF}",
     )
 )
-_SINCE: Final = r"(?:(?P<said>v?\d\S*)|$)"  # else it is in entries below
+# Not "added 3 people"; else it is in entries below.
+_SINCE: Final = r"(?:(?P<said>v?\d\S*)(?:$|(?<=[.:;,])| \()|$)"
+_A_VERSION: Final = re.compile(r"v?\d")
 _SAYS: Final = {
     "return": re.compile(r"\W*returns?(?: value)?[: ] *(?P<said>\S.*)", re.IGNORECASE),
     "throw": re.compile(r"\W*(?:throws|raises)[: ] *(?P<said>\S.*)", re.IGNORECASE),
@@ -106,12 +110,12 @@ _SAYS: Final = {
     "deprecated": re.compile(rf"\W*deprecated(?: (?:in|since)(?: version)?)?:? *{_SINCE}", re.IGNORECASE),
     "removed": re.compile(rf"\W*removed(?: in(?: version)?)?:? *{_SINCE}", re.IGNORECASE),
     "default": re.compile(
-        r"(?:(?![-*+\u2022] ).*\W|\W*)default(?:s to|(?: value)?(?: is|:| =)) +(?P<said>\S.*)", re.IGNORECASE
+        r"(?:(?![-*+\u2022] ).*\W|\W*)default(?:s to|(?: value)?(?: is|:| =)) +(?!not\b)(?P<said>\S.*)", re.IGNORECASE
     ),
 }
 _RETURNS: Final = re.compile(r"\breturns\b|^return\b", re.IGNORECASE)
-# A name that is no word: with a dot, an underscore or a capital letter inside.
-_CODE_NAME: Final = re.compile(r"\w[._$]\w|[a-z\d][A-Z]")
+# A name that is no word: with a dot, an underscore or a capital letter inside, but no McDonald.
+_CODE_NAME: Final = re.compile(r"\w[._$]\w|[a-z\d](?<!^Mc)(?<!^Mac)[A-Z]")
 # What follows names on lines of their own: "open(path)", "level (String)", "RestartSec=".
 _CALL: Final = r"\([^\n]*(?<![;{,])$"
 _TYPED: Final = r"(?: ?[(\[{<=:][^\n]*)?(?<![;{,])$"
@@ -126,7 +130,8 @@ _PROPERTY: Final = re.compile(r"\n(?=[ \t|]*[\w-]+:(?:\s|\Z))")
 def said_of_name(question: str, passages: Sequence[Passage]) -> Reply | None:
     """What is said below the line of a name: what it does, returns or throws, its default, and since when it is there.
 
-    If the name heads the section that a passage is from, what it does was said in an earlier one.
+    If the name heads the section that a passage is from, what it does was said in an earlier one. If
+    something else is said below other lines with the name, as of functions with parameters of one name, all are quoted.
     """
     asked = next(filter(None, (form.match(question) for form in _ASKED)), None)
     if asked is None:
@@ -138,6 +143,7 @@ def said_of_name(question: str, passages: Sequence[Passage]) -> Reply | None:
     line = re.compile(
         rf"^[^\w\n]*(?:[\w$]+\.)*(?<!-){re.escape(name)}{_TYPED if is_any else _CALL}", re.MULTILINE | re.IGNORECASE
     )
+    replies: dict[tuple[str, str], tuple[str, Item]] = {}
     for at, passage in enumerate(passages):
         heading, text = passage.context.rpartition(" > ")[2], passage.text
         if wanted != "do" and heading not in text:
@@ -145,8 +151,10 @@ def said_of_name(question: str, passages: Sequence[Passage]) -> Reply | None:
         for found in [] if missing(others, passage.said) else line.finditer(text):
             if said := _answer(wanted, _below(text, *found.span()), is_type=is_type):
                 sentence = on_one_line(f"{found[0]} {said}").lstrip("# ")
-                return Reply(said, (Item(said, at, sentence),), is_certain=True)
-    return None
+                own = on_one_line(found[0]).strip("#*`_ ")
+                of_what = own if _ENTRY.match(found[0]) is None else heading
+                replies.setdefault((passage.context, own), (of_what or own, Item(said, at, sentence)))
+    return Reply.of_named(replies.values())
 
 
 def _below(text: str, start: int, end: int) -> list[str]:
@@ -177,8 +185,8 @@ def _answer(wanted: str, below: Sequence[str], *, is_type: bool) -> str:
     if wanted == "do":
         return next(iter(told), "")
     at, found = next(((at, found) for at, one in enumerate(below) if (found := _SAYS[wanted].match(one))), (0, None))
-    said = found["said"] or ", ".join(_entries(below[at + 1 :])) if found else ""
-    said = said.rstrip(".;")
+    said = found["said"] or ", ".join(filter(_A_VERSION.match, _entries(below[at + 1 :]))) if found else ""
+    said = said.rstrip(".;:,")
     if wanted == "return" and not is_type:
         more = next((one for one in told if _RETURNS.search(one) and not (said and said in one)), "")
         return ": ".join(filter(None, (said, more)))

@@ -17,6 +17,7 @@ from mbc_engine.text import split_sentences
 from mbc_engine.text.characters import on_one_line
 from mbc_engine.text.chunks import record_cells
 
+_MOST_NAMED: Final = 3
 # The nouns for what is in a list, which need not name it.
 GENERIC: Final = stems_of(
     "items things ingredients steps parts points need bring take list name step attended present participated came"
@@ -92,6 +93,18 @@ class Reply:
         """An enumeration; None if nothing is in it."""
         parts = tuple(items)
         return cls(joined([part.text for part in parts]), parts, is_certain) if parts else None
+
+    @classmethod
+    def of_named(cls, items: Iterable[tuple[str, Item]]) -> Self | None:
+        """The first few answers that differ, each after the name of what it is said of; one alone as it is."""
+        distinct = {item.text: (name, item) for name, item in reversed([*items])}
+        parts = [*reversed(distinct.values())]
+        if len(parts) < 2:
+            return cls(parts[0][1].text, (parts[0][1],), is_certain=True) if parts else None
+        shown = parts[:_MOST_NAMED]
+        named = [f"{name}: {item.text}".removeprefix(": ").rstrip(".") for name, item in shown]
+        more = ["…"] if len(parts) > len(shown) else []
+        return cls("; ".join(named + more), tuple(item for _, item in shown), is_certain=True)
 
 
 def joined(texts: Sequence[str]) -> str:

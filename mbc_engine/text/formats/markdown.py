@@ -146,10 +146,15 @@ class _Page:
         self._write("", first + len(lines))
 
     def _defined_links(self) -> Iterator[int]:
-        """The lines of the stretch just parsed that only say where links lead that readers do not see."""
+        """The lines of the stretch just parsed that only say where links lead that readers do not see.
+
+        One that leads to no file or heading is a note like `[^1]: Ibid.`, or a line that only looks like one, `[Ada]: Hi`.
+        """
         defined: dict[str, dict[str, Any]] = self._references.get("references", {})  # type: ignore[assignment]
-        for link in defined.values():
-            if not _is_worth_keeping(unquote(link["href"]), ""):
+        for label, link in defined.items():
+            address = unquote(link["href"])
+            is_place = not address or (_PLACE.search(address) and not label.startswith("^"))
+            if is_place and not _is_worth_keeping(address, ""):
                 yield from range(*link["map"])
             link["map"] = (0, 0)  # the next stretch has other lines
 
@@ -279,6 +284,7 @@ def _is_worth_keeping(address: str, label: str) -> bool:
     return is_outside and bool(bare) and len(address) <= _LONGEST_ADDRESS and bare not in label
 
 
+_PLACE: Final = re.compile(r"[/#]|^data:|\.[A-Za-z]\w*$")  # in the notes
 _TAG: Final = re.compile(r"</?([A-Za-z][\w:-]*)")
 _ALT: Final = re.compile(r"""\balt\s*=\s*(?:"([^"]*)"|'([^']*)')""", re.IGNORECASE)
 
