@@ -31,10 +31,11 @@ _IS_OF_CHANGES: Final = re.compile(
 _CHANGES: Final = re.compile(r"change|release|history|news\b|version", re.IGNORECASE)
 _LINK: Final = re.compile(r" ?\(https?:[^)\s]*\)")
 _EARLIER: Final = re.compile(r"\bfrom\s+\S+\s+(?=to\b)", re.IGNORECASE)
+_DOING: Final = r"(?:add|introduc|remov|drop|fix|deprecat|renam|chang|replac|releas|publish)\w*"
+_BEGINS: Final = re.compile(rf"\W*{_DOING}", re.IGNORECASE)
 # "is no longer removed", "will be removed"
 _NOT_DONE: Final = re.compile(
-    rf"(?:{NEGATION.pattern}|\b(?:will|to|shall|may|might|can|could|should|would) be\b)(?: \w+){{0,2}}? "
-    r"(?:add|introduc|remov|drop|fix|deprecat|renam|chang|replac|releas|publish)\w*",
+    rf"(?:{NEGATION.pattern}|\b(?:will|to|shall|may|might|can|could|should|would) be\b)(?: \w+){{0,2}}? {_DOING}",
     re.IGNORECASE,
 )
 _RELEASED: Final = re.compile(r"\b(?:released|published)\b", re.IGNORECASE)
@@ -141,6 +142,8 @@ def _entries(passages: Sequence[Passage]) -> Iterator[_Entry]:
                 continue
             if _is_version(said):
                 said, done = (version := said.strip("#-=*_ ")), ""
+            elif entry is None and not done and not _BEGINS.match(said):
+                continue  # prose, of a contract that has versions
             yield _Entry(at, version, said, done)
 
 
