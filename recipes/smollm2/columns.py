@@ -8,35 +8,41 @@ A memory of one paragraph, the one that is asked about. Its vectors are the base
 together, reduced by principal components: a linear map that needs no training. Either T *vectors* of the LM's width,
 each the mean of a run of tokens, become T columns of the prefix; or each token becomes a column, of fewer *numbers*,
 which may be rounded to a few bits. One KV-LoRA, trained on questions about paragraphs in all these forms in turn, reads
-them. Run again with the same folder, it goes on where it stopped. The answers of the recipe are in `columns.tar.xz`.
+them. In *learned* forms, the linear map to the numbers and back is then trained too, to answer questions and to predict
+what the same LM does from the paragraph's own keys and values (context distillation). Run again with the same folder, it
+goes on where it stopped. The answers of the recipe are in `columns.tar.xz`.
 """
 
 import argparse
 import json
 import random
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from itertools import cycle, groupby, product
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import torch
 from kit import Answers, documents_of
 from safetensors.torch import load_file, save_file
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn import functional
 from transformers.models.llama.modeling_llama import rotate_half
 
 from mbc_engine import load_examples, load_preset
 from mbc_engine.datasets.examples import QAExample, evenly_spaced
 from mbc_engine.evaluation.fine_tuning import fit
 from mbc_engine.evaluation.statistics import interval
-from mbc_engine.lm.base import BaseLM, KVPrefix, load_base
+from mbc_engine.lm.base import BaseLM, KVPrefix, Targets, load_base
 from mbc_engine.paper.kv_lora import WEIGHTS, adapter_state, add_kv_lora, load_adapter, save_adapter
 
 DIM: Final = 576  # of a vector, the LM's width
 ALL_NUMBERS: Final = 30 * 2 * 3 * 64  # of a token: the LM's layers, keys and values, heads and their width
 RATE: Final = 5e-4
+LEARNED_RATE: Final = 3e-4  # of linear maps
+LEARNED_EPOCHS: Final = 2
+MEASURED: Final = 50  # paragraphs, for the deviations of learned numbers
 PARAGRAPHS_A_STEP: Final = 4
 QUESTIONS_A_PARAGRAPH: Final = 8  # at most
 WARMUP: Final = 20  # steps
@@ -54,13 +60,13 @@ class Form:
     columns: int = 0
     rank: int = DIM
     bits: int = 16
+    is_learned: bool = False
 
     def __str__(self) -> str:
         if not self.rank:
             return "its own keys and values"
-        if self.columns:
-            return f"{self.columns} vectors"
-        return f"{self.rank} numbers a token{f', of {self.bits} bits' * (self.bits < 16)}"
+        numbers = f"{self.columns} vectors" if self.columns else f"{self.rank} numbers a token"
+        return numbers + f", of {self.bits} bits" * (self.bits < 16) + ", learned" * self.is_learned
 
     def size(self, tokens: int) -> float:
         """Bytes of a paragraph of so many tokens."""
@@ -74,6 +80,16 @@ FORMS: Final = (
     *(Form(rank=4 * count) for count in (128, 64, 24, 12, 4)),
     *(Form(rank=rank, bits=4) for rank in (256, 96, 48)),
 )
+LEARNED: Final = (Form(rank=96, is_learned=True), Form(rank=48, is_learned=True), Form(columns=24, is_learned=True))
+ROUNDED: Final = tuple(replace(form, bits=4) for form in LEARNED if not form.columns)
+
+
+class LinearMap(NamedTuple):
+    """From scaled states to numbers, [ALL_NUMBERS, rank], and back, [rank, ALL_NUMBERS]; the numbers' deviations, [rank]."""
+
+    encode: Tensor
+    decode: Tensor
+    deviation: Tensor
 
 
 class Reader:
@@ -84,6 +100,7 @@ class Reader:
         self.folder, self.lora = folder, config.lora.model_dump()
         self.base: BaseLM = load_base(config.base)
         self.base.eval()
+        self.maps: dict[Form, LinearMap] = {}  # of learned forms
 
     def rotated(self, keys: Tensor, *, back: bool = False) -> Tensor:
         """Keys [L, heads, P, head_dim] at the positions 0 to P - 1, or of those positions taken `back` to none."""
@@ -129,19 +146,27 @@ class Reader:
         self.mean, self.scale, self.basis = parts["mean"], parts["scale"], parts["basis"]
         self.deviation, self.start = parts["deviation"], parts["start"]
 
-    @torch.no_grad()
+    def scaled(self, states: Tensor) -> Tensor:
+        return ((states - self.mean) / self.scale).flatten(1)
+
+    def components(self, rank: int) -> LinearMap:
+        """The map to the first principal components."""
+        basis = self.basis[:, :rank]
+        return LinearMap(basis, basis.T, self.deviation[:rank])
+
     def prefix(self, text: str, form: Form) -> KVPrefix:
         """The prefix that a paragraph in a form becomes: a first column that all share, and its own."""
         states = self.states(text)[1:].float()
         if form.rank:
-            vectors = ((states - self.mean) / self.scale).flatten(1) @ self.basis[:, : form.rank]
+            used = self.maps[replace(form, bits=16)] if form.is_learned else self.components(form.rank)
+            vectors = self.scaled(states) @ used.encode
             if form.columns:
                 vectors = torch.stack([run.mean(0) for run in vectors.tensor_split(min(form.columns, len(vectors)))])
             if form.bits < 16:
-                step = 2 * DEVIATIONS * self.deviation[: form.rank] / 2**form.bits
+                step = 2 * DEVIATIONS * used.deviation / 2**form.bits
                 half = 2 ** (form.bits - 1)
                 vectors = ((vectors / step).floor().clamp(-half, half - 1) + 0.5) * step
-            restored = (vectors @ self.basis[:, : form.rank].T).unflatten(1, self.mean.shape)
+            restored = (vectors @ used.decode).unflatten(1, self.mean.shape)
             states = restored * self.scale + self.mean
         columns = torch.cat([self.start.unsqueeze(0), states])
         heads = self.base.shape.kv_heads
@@ -164,29 +189,80 @@ def train(reader: Reader, paragraphs: Sequence[Sequence[QAExample]]) -> None:
         load_adapter(base.model, folder)
         return
     parameters = {name: value for name, value in base.named_parameters() if value.requires_grad}
-    optimiser = torch.optim.Adam(parameters.values(), lr=RATE)
+
+    def loss(examples: Sequence[QAExample]) -> Tensor:
+        return base.loss(
+            reader.prefix(examples[0].text, random.choice(FORMS)).repeat(len(examples)), targets(base, examples)
+        )
+
+    def save() -> None:
+        save_adapter(base.model, adapter_state(base.model), folder)
+
+    optimise(parameters, RATE, paragraphs, loss, folder, save)
+
+
+def learn(reader: Reader, paragraphs: Sequence[Sequence[QAExample]], form: Form) -> None:
+    """Train the linear map of a form, from the principal components on, to be read by the KV-LoRA as it is, or load it."""
+    base, folder = reader.base, reader.folder / str(form).replace(" ", "-").replace(",", "")
+    base.model.requires_grad_(False)
+    path = folder / "map.safetensors"
+    if path.exists():
+        reader.maps[form] = LinearMap(**load_file(path))
+        return
+    encode, decode, _ = (nn.Parameter(part.contiguous().clone()) for part in reader.components(form.rank))
+    reader.maps[form] = LinearMap(encode, decode, reader.deviation[: form.rank])
+
+    def loss(examples: Sequence[QAExample]) -> Tensor:
+        text, asked = examples[0].text, targets(base, examples)
+
+        def predicted(form: Form) -> Tensor:
+            states = base._before(reader.prefix(text, form).repeat(len(examples)), asked)  # noqa: SLF001
+            return base._logits(states).log_softmax(-1)  # noqa: SLF001
+
+        with torch.no_grad():
+            expected = predicted(FORMS[0])
+        found = predicted(form)
+        divergence = functional.kl_div(found, expected, log_target=True, reduction="batchmean")
+        return functional.nll_loss(found, asked.targets) + divergence
+
+    @torch.no_grad()
+    def save() -> None:
+        states = torch.cat([reader.states(examples[0].text)[1:] for examples in paragraphs[:MEASURED]])
+        deviation = (reader.scaled(states.float()) @ encode).std(0)
+        reader.maps[form] = LinearMap(encode.data, decode.data, deviation)
+        save_file(reader.maps[form]._asdict(), path)
+
+    optimise({"encode": encode, "decode": decode}, LEARNED_RATE, [*paragraphs] * LEARNED_EPOCHS, loss, folder, save)
+
+
+def targets(base: BaseLM, examples: Sequence[QAExample]) -> Targets:
+    asked, wanted = [f"\n{each.question}" for each in examples], [each.answers[0] for each in examples]
+    return base.prompt_tokenizer.question_answer_targets(asked, wanted, question_window=128, answer_window=32)
+
+
+def optimise(
+    parameters: Mapping[str, nn.Parameter],
+    rate: float,
+    paragraphs: Sequence[Sequence[QAExample]],
+    loss: Callable[[Sequence[QAExample]], Tensor],
+    folder: Path,
+    save: Callable[[], None],
+) -> None:
+    """Train on the questions of paragraphs, a few paragraphs a step, and save, or go on where it stopped."""
+    optimiser = torch.optim.Adam(parameters.values(), lr=rate)
     total = -(-len(paragraphs) // PARAGRAPHS_A_STEP)
 
     def add_gradients(step: int) -> float:
         random.seed(step)
         for group in optimiser.param_groups:
-            group["lr"] = RATE * min(1.0, (step + 1) / WARMUP, 2 * (total - step) / total)
+            group["lr"] = rate * min(1.0, (step + 1) / WARMUP, 2 * (total - step) / total)
         taken, losses = paragraphs[step * PARAGRAPHS_A_STEP : (step + 1) * PARAGRAPHS_A_STEP], 0.0
         for examples in taken:
-            form, some = random.choice(FORMS), examples[:QUESTIONS_A_PARAGRAPH]
-            prefix = reader.prefix(some[0].text, form).repeat(len(some))
-            asked, wanted = [f"\n{each.question}" for each in some], [each.answers[0] for each in some]
-            targets = base.prompt_tokenizer.question_answer_targets(
-                asked, wanted, question_window=128, answer_window=32
-            )
-            loss = base.loss(prefix, targets) / len(taken)
-            loss.backward()
-            losses += loss.item()
+            each = loss(examples[:QUESTIONS_A_PARAGRAPH]) / len(taken)
+            each.backward()
+            losses += each.item()
         torch.nn.utils.clip_grad_norm_(parameters.values(), 1.0)
         return losses
-
-    def save() -> None:
-        save_adapter(base.model, adapter_state(base.model), folder)
 
     options: dict[str, Any] = {"steps": total, "batch_size": PARAGRAPHS_A_STEP, "save": save}
     for event in fit(add_gradients, parameters, optimiser, folder, **options):
@@ -221,7 +297,7 @@ def ask(reader: Reader, examples: Sequence[QAExample], others: Sequence[str]) ->
     (reader.folder / TOKENS).write_text(json.dumps([len(reader.states(text)) - 1 for text in texts]))
     wrong = dict(zip(texts, cycle(others), strict=False))
     given = {"right": [each.text for each in examples], "other": [wrong[each.text] for each in examples]}
-    for which, form in product(given, (None, *FORMS)):
+    for which, form in product(given, (None, *FORMS, *LEARNED, *ROUNDED)):
         condition = f"{form or NONE}, {which}"
         if condition not in done and (form or which == "right"):
             written.add(condition, examples, answers(reader, examples, given[which], form))
@@ -235,7 +311,7 @@ def report(folder: Path) -> Iterator[str]:
     tokens = json.loads((folder / TOKENS).read_text())
     yield "| a paragraph as | kB | EM | F1 | F1 with another |"
     yield "|---|---:|---:|---:|---:|"
-    for form in (None, *FORMS):
+    for form in (None, *FORMS, *LEARNED, *ROUNDED):
         if given := scores.get(f"{form or NONE}, right"):
             f1s, exact, articles = zip(*given, strict=True)
             f1, other = interval(f1s, articles), scores.get(f"{form}, other")
@@ -271,6 +347,8 @@ def main() -> None:
     reader.fit(texts[:200])
     train(reader, learned)
     reader.base.eval()
+    for form in LEARNED:
+        learn(reader, learned, form)
     ask(reader, tested, texts[:100])
     print(*report(args.out), sep="\n")
 
