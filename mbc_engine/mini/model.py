@@ -45,6 +45,7 @@ from mbc_engine.mini.kinds.forms import LOOKED_AT, READ, kind_of
 from mbc_engine.mini.kinds.lists import cells_alike, length_of_list
 from mbc_engine.mini.kinds.passages import Passage, Reply, search_text, table_rows
 from mbc_engine.mini.kinds.quotations import asked_there
+from mbc_engine.mini.kinds.settings import is_of_another_file, setting, settings_in
 from mbc_engine.mini.penalties import penalty
 from mbc_engine.mini.retrieval import Address, Scope, by_document
 from mbc_engine.mini.span_reader import Span, SpanReader, load_span_reader
@@ -302,6 +303,17 @@ class RetrieverReader(Model):
         reply = None if kind == "yes_no" else asked_there(question, read) or said_of_name(question, read)
         if reply and not (is_stated and answer.best and answer.best.text in str(reply.text)):
             return [each.hit for each in answer.read_chunks], reply
+        is_of_setting = best is not None and any(settings_in(best.text))
+        if kind in ("fact", "keywords", "yes_no") and (
+            is_of_setting or (not is_sure and any(any(settings_in(each.text)) for each in read))
+        ):
+            looked_at = self._looked_at(hits, answer, passages)
+            reply = setting(question, looked_at, is_state=kind == "yes_no")
+            if reply is None and best and is_of_setting and kind == "fact":
+                is_other = is_of_another_file(question, looked_at[hits.index(best.hit)], looked_at)
+                reply = Reply(None) if is_other else None
+            if reply:
+                return hits, reply
         if scope.is_whole and not is_stated:
             rows, reply = work_out(question, hits, scope.bank, passages)
             if reply:
@@ -309,17 +321,21 @@ class RetrieverReader(Model):
         is_counting = not is_sure and operation_of(question) == "count"
         if kind not in ("fact", "change", "identifier") or not (is_of_row or is_counting):
             return hits, self._of_kind(question, hits, answer, passages, is_answered=is_answered)
-        hits = hits[: LOOKED_AT["list"]]
-        sources = passages.of((), beside=hits)  # without what an LM has to decode
-        spans = {each.hit.chunk: each.span for each in answer.read_chunks}
-        looked_at = [
-            Passage.of(sources[hit.chunk], hit.chunk, passages.known(hit.chunk), spans.get(hit.chunk)) for hit in hits
-        ]
+        looked_at = self._looked_at(hits, answer, passages)
         reply = length_of_list(question, looked_at) if is_counting else None
         if reply is None and best and is_of_row:
             is_part = is_of_one_row(question, best.text, [each.text for each in looked_at])
             reply = Reply(None) if is_part else cells_alike(question, looked_at, hits.index(best.hit))
         return hits, reply
+
+    def _looked_at(self, hits: Sequence[Hit], answer: SpanAnswer, passages: Passages) -> list[Passage]:
+        """The passages of the best chunks, those without text that an LM has to decode."""
+        hits = hits[: LOOKED_AT["list"]]
+        sources = passages.of((), beside=hits)
+        spans = {each.hit.chunk: each.span for each in answer.read_chunks}
+        return [
+            Passage.of(sources[hit.chunk], hit.chunk, passages.known(hit.chunk), spans.get(hit.chunk)) for hit in hits
+        ]
 
     def _of_kind(
         self, question: str, hits: Sequence[Hit], answer: SpanAnswer, passages: Passages, *, is_answered: bool

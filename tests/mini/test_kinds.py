@@ -9,6 +9,7 @@ from mbc_engine.mini.kinds.identifiers import identified
 from mbc_engine.mini.kinds.lists import cells_alike, length_of_list
 from mbc_engine.mini.kinds.passages import Passage, search_text
 from mbc_engine.mini.kinds.quotations import asked_there
+from mbc_engine.mini.kinds.settings import is_of_another_file, setting, settings_in
 
 
 @pytest.mark.parametrize(
@@ -630,3 +631,105 @@ def test_things_that_their_documents_name() -> None:
     assert reply.text == "the Eiffel Tower"
     both = [Passage("It is 330 metres tall.", context="eiffel tower and big ben")]
     assert compose("comparison", "Which is taller, the Eiffel Tower or Big Ben?", both, None) is None
+
+
+CHECKOUT = """apiVersion: apps/v1
+spec:
+  replicas: 6
+  containers:
+    - name: checkout
+      terminationGracePeriodSeconds: 45
+      env:
+        - name: POOL_SIZE
+          value: "24"
+      resources:
+        requests:
+          memory: 512Mi
+        limits:
+          memory: "768Mi"  # was 512Mi
+"""
+WEB = """server {
+    gzip on;
+    location /billing/ {
+        proxy_read_timeout 90s;
+    }
+    location /checkout/ {
+        proxy_read_timeout 15s;
+        proxy_buffering off;
+    }
+}
+"""
+WORKER = """[Service]
+# Where it listens for health checks
+HEALTH_PORT=9185
+RestartSec = 7
+"""
+SSH = "PasswordAuthentication no\nPermitRootLogin no\nMaxAuthTries 4\n"
+
+
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        ("memory limit of the checkout pod in production", "768Mi"),
+        ("What is the memory request of checkout?", "512Mi"),
+        ("How many replicas does checkout have?", "6"),
+        ("termination grace period of checkout", "45"),
+        ("What is the pool size of checkout?", "24"),
+        ("memory of checkout", None),  # two of them
+        ("memory limit of billing", None),
+        ("read timeout of billing", "90s"),
+        ("read timeout", None),
+        ("RestartSec of the worker", "7"),
+        ("Where does the worker listen for health checks?", None),  # no word of the name: HEALTH_PORT is not "where"
+        ("on which port does the worker listen for health checks", "9185"),
+        ("max auth tries", "4"),
+    ],
+)
+def test_settings(question: str, expected: str | None) -> None:
+    contexts = {
+        "production > checkout": CHECKOUT,
+        "web": WEB,
+        "worker": WORKER,
+        "sshd": SSH,
+        "worker OLD": "RestartSec=9",
+    }
+    reply = setting(question, [Passage(text, context=context) for context, text in contexts.items()])
+    assert (reply and reply.text) == expected
+
+
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        ("is password authentication enabled", "No"),
+        ("Is root login permitted?", "No"),
+        ("is gzip on", "Yes"),
+        ("isn't gzip on", None),
+        ("is gzip off", None),
+        ("is proxy buffering on", None),  # only below /checkout/
+        ("is proxy buffering on for checkout", "No"),
+        ("is authentication enabled", None),  # by password, or any
+    ],
+)
+def test_states(question: str, expected: str | None) -> None:
+    reply = setting(question, [Passage(WEB), Passage(SSH)], is_state=True)
+    assert (reply and reply.text) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Severity: SEV2\nIncident commander: Ravi Menon\n\nCheckout took up to 19 seconds after the release.\nNobody saw it.",
+        "Ravi: yes\nMei: I can do it on Monday, if Ravi is there.\nRavi: fine, the timeout is too short anyway.",
+        "Replicas: we need four of them.\n\nTimeout: nobody knows.",
+    ],
+)
+def test_prose_has_no_settings(text: str) -> None:
+    assert not [*settings_in(text)]
+
+
+def test_a_setting_is_not_that_of_another_file() -> None:
+    staging = Passage("spec:\n  replicas: 1", "checkout.yaml", context="staging > checkout")
+    production = Passage("spec:\n  replicas: 3", "billing.yaml", context="production > billing")
+    assert is_of_another_file("How many replicas has billing in staging?", staging, [staging, production])
+    assert not is_of_another_file("How many replicas has checkout in staging?", staging, [staging, production])
+    assert not is_of_another_file("How many replicas has billing?", staging, [staging])

@@ -18,6 +18,7 @@ from mbc_engine.mini.kinds.passages import (
     with_all,
     with_introduced,
 )
+from mbc_engine.mini.kinds.settings import settings_in
 from mbc_engine.mini.word_matching import missing
 from mbc_engine.sources import content_stems, sentence_around
 from mbc_engine.text import split_sentences
@@ -118,8 +119,13 @@ def mentions(question: str, passages: Sequence[Passage]) -> Reply | None:
 
 
 def keywords(question: str, passages: Sequence[Passage]) -> Reply | None:
-    """The sentences with most of a query's words, from the best documents that have all."""
-    return Reply.of_sentences(islice(with_all(content_stems(question), passages), _MOST_QUOTED))
+    """The sentences with most of a query's words, from the best documents that have all.
+
+    Lines of settings each speak of something else, so words in several of them say nothing together.
+    """
+    found = with_all(content_stems(question), passages)
+    said = (item for item in found if not any(settings_in(passages[item.passage].text)))
+    return Reply.of_sentences(islice(said, _MOST_QUOTED))
 
 
 _PARAGRAPH: Final = re.compile(r"\s*(?:A(?:nswer)?[:.] )?(?P<text>\S.*?)(?=\n\s*\n|\Z)", re.DOTALL)
