@@ -65,11 +65,14 @@ def yes_or_no(question: str, passages: Sequence[Passage], best: int | None) -> R
             one.text for one in sentences if quoted.endswith("?") and one.passage == best and quoted in one.text
         )
         return Reply(next(answered, quoted))
-    sentence = sentences[-max(found)[1]]
+    place = -max(found)[1]
+    sentence = sentences[place]
     verdict = _cell(wanted, sentence.text) if names.isdisjoint(about) else None
     if not about:
         verdict = _said(sentence.text) or verdict or _verdict(question, sentence.text)
-    is_certain = not about and not is_superseded(question, passages[sentence.passage].context)
+    # What the document is about is no answer: the sentence itself has to have half of the words.
+    is_said = verdict is not None or 2 * len(lacking[place]) <= len(wanted)
+    is_certain = is_said and not about and not is_superseded(question, passages[sentence.passage].context)
     return Reply(verdict or sentence.text, (Item.quoted(sentence.text, sentence.passage),), is_certain)
 
 
