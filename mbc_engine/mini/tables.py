@@ -12,6 +12,7 @@ from mbc_engine.answer import Source
 from mbc_engine.bank import ReadableBank, StoredChunk
 from mbc_engine.mini.kinds.figures import YEAR, operation_of, worked_out
 from mbc_engine.mini.kinds.passages import Passage, Reply, table_rows
+from mbc_engine.mini.kinds.periods import during, names_day
 from mbc_engine.mini.penalties import is_superseded
 from mbc_engine.ranking import Hit
 from mbc_engine.sources import Passages
@@ -32,9 +33,11 @@ class Table(NamedTuple):
 def work_out(
     question: str, hits: Sequence[Hit], bank: ReadableBank, passages: Passages
 ) -> tuple[Sequence[Hit], Reply | None]:
-    """What is worked out from the only table among the best chunks that can say it, and the chunks of its rows."""
-    if operation_of(question) is None:
+    """What is worked out, or said of a day, from the only table among the best chunks that can say it, and the chunks of its rows."""
+    of_day = names_day(question) and operation_of(question) is None
+    if operation_of(question) is None and not of_day:
         return (), None
+    answer = during if of_day else worked_out
 
     def sources_of(chunks: Iterable[int]) -> dict[int, Source]:
         return passages.of((), beside=[Hit(chunk, 0.0) for chunk in chunks])  # without what an LM has to decode
@@ -49,7 +52,7 @@ def work_out(
         sources = sources_of(chunks := _chunks_of(table, hit.chunk, bank))
         given = [Passage.of(sources[chunk], chunk, passages.known(chunk)) for chunk in chunks]
         is_valid = bool(given) and not is_superseded(question, Path(table.source).name)
-        if is_valid and all(passage.text for passage in given) and (reply := worked_out(question, given)):
+        if is_valid and all(passage.text for passage in given) and (reply := answer(question, given)):
             year = max(YEAR.findall(f"{Path(table.source).name} {given[0].context}"), default="")
             replies.append((year, [replace(hit, chunk=chunk) for chunk in chunks], reply))
     if len(replies) > 1 and _LATEST.search(question):

@@ -8,6 +8,7 @@ from mbc_engine.mini.kinds.forms import kind_of
 from mbc_engine.mini.kinds.identifiers import identified
 from mbc_engine.mini.kinds.lists import cells_alike, length_of_list
 from mbc_engine.mini.kinds.passages import Passage, search_text
+from mbc_engine.mini.kinds.periods import during, names_day
 from mbc_engine.mini.kinds.quotations import asked_there
 from mbc_engine.mini.kinds.settings import is_of_another_file, setting, settings_in
 
@@ -733,3 +734,34 @@ def test_a_setting_is_not_that_of_another_file() -> None:
     assert is_of_another_file("How many replicas has billing in staging?", staging, [staging, production])
     assert not is_of_another_file("How many replicas has checkout in staging?", staging, [staging, production])
     assert not is_of_another_file("How many replicas has billing?", staging, [staging])
+
+
+ROTA = [
+    "Event: On call: Ada (backup: Bo); Start: 4 May 2026, 09:00 UTC; End: 11 May 2026, 09:00 UTC",
+    "Event: On call: Bo (backup: Ada); Start: 11 May 2026, 09:00 UTC; End: 18 May 2026, 09:00 UTC",
+    "Event: Roof; Start: 12 May 2026, 05:00 UTC; End: 12 May 2026, 07:00 UTC",
+    "From: 2026-05-11; To: 2026-05-17; Warden: Cy; Porter: Di",
+]
+
+
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        ("Who is on call on 12 May?", "On call: Bo (backup: Ada)"),
+        ("who was on call on May 5, 2026", "On call: Ada (backup: Bo)"),
+        ("who is on call on 11 May", "On call: Ada (backup: Bo) and On call: Bo (backup: Ada)"),
+        ("who is on call on 12 May 2025", None),
+        ("who is on call on 31 May", None),
+        ("who is on leave on 12 May", None),
+        ("who is the warden on 12 May", "Cy"),
+    ],
+)
+def test_who_is_so_on_a_day(question: str, expected: str | None) -> None:
+    reply = during(question, [Passage(row) for row in ROTA])
+    assert (reply and reply.text) == expected
+
+
+def test_questions_about_a_day() -> None:
+    assert names_day("who is on call on 12 May")
+    assert not names_day("who is on call in May")
+    assert not names_day("when is the roof mended, on 12 May?")
