@@ -27,6 +27,53 @@ It costs \$5 \cite{x} at 3~$^\circ$C, $E=mc^2$ caf\'e. % comment
     assert sections(document) == [("Wheel", "Wheel"), ("Deep", "Wheel > Deep")]
 
 
+def printed(read_one, body):
+    return read_one("a.tex", rf"\begin{{document}}{body}\end{{document}}").text
+
+
+@pytest.mark.parametrize(
+    ("table", "rows"),
+    [
+        (
+            (
+                r"\begin{tabular}{@{}l*{2}{@{\hspace{3pt}}c}@{}}\toprule & \multicolumn{2}{c}{\textbf{Cork}} \\ \cmidrule(lr){2-3}"
+                r" Boat & May & \makecell[l]{June \\ (dry)} \\ \midrule \multirow{2}{*}{Ada} & 1 & 2 \\ & 3 & 4 \\ \bottomrule\end{tabular}"
+            ),
+            "Boat: Ada; Cork May: 1; Cork June (dry): 2\nBoat: Ada; Cork May: 3; Cork June (dry): 4",
+        ),
+        (r"\begin{tabular}{ll}RPM & turns a minute \\ KN & knots \\ \end{tabular}", "RPM: turns a minute\nKN: knots"),
+        (
+            r"\resizebox{\textwidth}{!}{\begin{tabularx}{9cm}{lX}\hline Boat & Berth \\ \hline Ada & 7 \\[2pt] Eos & 8 \\ \hline\end{tabularx}}",
+            "Boat: Ada; Berth: 7\nBoat: Eos; Berth: 8",
+        ),
+    ],
+)
+def test_tables_of_latex(read_one, table, rows):
+    assert printed(read_one, table) == rows
+
+
+def test_commands_that_a_latex_document_defines(read_one):
+    text = r"""\newcommand{\mill}{Olufsen's mill}\newcommand{\cost}[2][EUR]{#2~#1}\DeclareMathOperator{\KL}{KL}
+\begin{document}\mill{} costs \cost{5} or \cost[SEK]{\textbf{9}}, and $\KL(p\|q)=\tfrac12$.\end{document}"""
+    assert read_one("a.tex", text).text == "Olufsen's mill costs 5 EUR or 9 SEK, and KL(p‖q)=1/2."
+    assert "x" in read_one("a.tex", r"\newcommand{\a}{\a\a\a}\begin{document}\a x\end{document}").text
+
+
+def test_latex_numbers_tables_and_items_and_names_theorems(read_one):
+    body = r"""\begin{abstract}Short.\end{abstract}\section{Tides}See Table~\ref{t} and \ref{s}.
+\begin{table}\caption{Berths.}\label{t}\end{table}\begin{enumerate}\item Row.\item Rest.\end{enumerate}
+
+\begin{theorem}[Range]It is small.\end{theorem}"""
+    assert printed(read_one, body) == (
+        "Abstract\n\nShort.\n\nTides\n\nSee Table 1 and [s].\n\nTable 1: Berths.\n1. Row.\n2. Rest.\n\nTheorem (Range). It is small."
+    )
+
+
+def test_all_authors_of_a_latex_document(read_one):
+    text = r"\author{Renate Olufsen}\author[2]{Hiro Tanabe}\begin{document}x\ccsdesc[500]{Networks}\end{document}"
+    assert read_one("a.tex", text).text == "Renate Olufsen, Hiro Tanabe\n\nx"
+
+
 def test_faulty_latex_warns_of_nothing(read_one, caplog):
     read_one("a.tex", r"a \frac")
     assert not caplog.records

@@ -68,7 +68,7 @@ FORMATS = (
     Format("asciidoc", "markup.read_asciidoc", (".adoc", ".asciidoc")),
     Format("wiki", "markup.read_wiki", (".wiki", ".mediawiki")),
     Format("roff", "roff.read_roff", (".man", ".mdoc", ".roff", ".troff"), version=2),
-    Format("tex", "markup.read_tex", (".tex", ".ltx"), version=4),
+    Format("tex", "latex.read_tex", (".tex", ".ltx"), version=5),
     Format("code", "markup.read_code", tuple(f".{suffix}" for suffix in _CODE.split()), version=2),
     Format("subtitles", "subtitles.read_subtitles", (".srt", ".vtt"), version=3),
     # The same name: a row is the same document in either format.

@@ -1,14 +1,11 @@
-"""Text with headings in other notations: plain, reStructuredText, Org, AsciiDoc, MediaWiki, LaTeX, and code.
+"""Text with headings in other notations: plain, reStructuredText, Org, AsciiDoc, MediaWiki, and code.
 
-The text stays as it was written, except that commands of LaTeX become what they print, and tables of Org,
-AsciiDoc and MediaWiki rows.
+The text stays as it was written, except that tables of Org, AsciiDoc and MediaWiki become rows.
 """
 
 import io
-import logging
 import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Final
@@ -17,9 +14,6 @@ from mbc_engine.text.decoding import MOST_BYTES, ByteStream, decode_file, pieces
 from mbc_engine.text.document import (
     Content,
     Heading,
-    TextBuilder,
-    UnreadableFile,
-    damage_is_unreadable,
     day_of,
     sections_of,
 )
@@ -334,112 +328,3 @@ def _defined(line: str, following: str) -> str:
     is_shaped = line.rstrip().endswith("{") or following.strip() == "{"
     match = _C_FUNCTION.match(line) if is_shaped and "(" in line and not _STATEMENT.match(line) else None
     return match[2] if match else ""
-
-
-# LaTeX's parser reads some 50 kB a second: what is longer stays as it is written.
-_MOST_TEX_BYTES: Final = 8 << 20
-_LONGEST_PARAGRAPH: Final = 20_000
-_MOST_PARAGRAPHS: Final = 10_000
-_TEX_SIGN: Final = re.compile(r"[\\{}$~^_]|``|''|--")
-_TEX_HEADING: Final = re.compile(
-    r"\\(part|chapter|(?:sub){0,2}section|(?:sub)?paragraph)\*?[ \t]*(?:\[[^\]\n]{0,300}\])?\{"
-)
-_BRACES: Final = re.compile(r"\{((?:[^{}\\]|\\.|\{(?:[^{}\\]|\\.){0,300}\}){0,300})\}", re.DOTALL)
-_TEX_LEVELS: Final = ("part", "chapter", "section", "subsection", "subsubsection", "paragraph", "subparagraph")
-_TEX_COMMENT: Final = re.compile(r"(?<!\\)%.*\n?[ \t]*")
-# Environments in which a line break or a mark is part of an equation.
-_TEX_MATH: Final = re.compile(r"\\begin\{(?:equation|align|gather|multline|eqnarray|displaymath|math)|\$\$|\\\[")
-_TEX_TABLE: Final = re.compile(r"\\begin\{(tabular[xy*]?|longtable)\}(?:\[[^\]\n]{0,300}\])?(?:\{[^{}\n]*\}){0,2}")
-_TEX_RULE: Final = re.compile(r"\\(?:hline|toprule|midrule|bottomrule|cline\{[^{}\n]*\})")
-_TEX_MARKS: Final = re.compile(
-    r"\\(?:begin|end)\{[\w*]+\}(?:\[[^\]\n]{0,300}\])?|\\(?:includegraphics|label|vspace|hspace|bibliographystyle|maketitle|tableofcontents|centering|noindent|usepackage|pagestyle)\b\*?(?:\[[^\]\n]{0,300}\])?(?:\{[^{}\n]*\})?"
-)
-_TEX_CITED: Final = re.compile(
-    r"\\(?:no)?(?:cite|ref|eqref|autoref|cref|pageref)[a-zA-Z]*\*?(?:\[[^\]\n]{0,300}\]){0,2}\{([^{}\n]*)\}"
-)
-# A number with its unit, of siunitx.
-_TEX_QUANTITY: Final = re.compile(
-    r"\\(?:(?:SI|qty)(?:\[[^\]\n]{0,300}\])?\{([^{}\n]*)\}|(?:si|unit|num)(?:\[[^\]\n]{0,300}\])?)\{([^{}\n]*)\}"
-)
-_TEX_PREFIX: Final = re.compile(r"(\\(?:nano|micro|milli|centi|deci|hecto|kilo|mega|giga))\s*\\")
-_TEX_UNITS: Final = {"percent": r"\%", "degreeCelsius": "°C", "celsius": "°C", "degree": "°"}
-
-
-def _quantity(match: re.Match[str]) -> str:
-    units = re.sub(
-        r"\\([a-zA-Z]+)\s*", lambda name: f" {_TEX_UNITS.get(name[1], name[1])}", _TEX_PREFIX.sub(r"\1", match[2])
-    )
-    return f"{match[1] or ''} {units.strip()}".strip()
-
-
-def read_tex(stream: ByteStream) -> Iterator[Content]:
-    """What the document prints, titled by its `\\title`; citations and references stand as [key]."""
-    data = stream.read_all(_MOST_TEX_BYTES)
-    written = decode_file(data)
-    source = _TEX_COMMENT.sub(lambda match: "\n" * (match.start() == 0 and match[0].endswith("\n")), written)
-    from pylatexenc.latex2text import LatexNodes2Text
-
-    logging.getLogger("pylatexenc").setLevel(logging.CRITICAL + 1)  # it warns on the terminal, in words of the document
-    left = _MOST_PARAGRAPHS
-    converter = LatexNodes2Text(math_mode="text", keep_comments=False)
-
-    def printed(written: str) -> str:
-        nonlocal left
-        if not _TEX_SIGN.search(written) or len(written) > _LONGEST_PARAGRAPH or left == 0:
-            return " ".join(written.split())
-        left -= 1
-        with suppress(UnreadableFile), damage_is_unreadable():  # else as it is written
-            written = str(converter.latex_to_text(written)).replace("^∘", "°")
-        return " ".join(written.split())
-
-    title, date = (printed(_argument(source, rf"\{name}")) for name in ("title", "date"))
-    pictures = source.count("\\includegraphics")
-    _, begins, body = source.partition("\\begin{document}")
-    builder = TextBuilder()
-    builder.add(printed(re.sub(r"\s*\\and\b\s*", ", ", _argument(source, r"\author"))))
-    body = (body if begins else source).partition("\\end{document}")[0]
-    end = 0
-    for match in _TEX_HEADING.finditer(body):
-        if match.start() >= end:
-            _add_tex(body[end : match.start()], builder, printed)
-            heading = _braced(body, match.end() - 1)
-            builder.heading(_TEX_LEVELS.index(match[1]) + 1, printed(heading))
-            end = match.end() + len(heading) + 1
-    _add_tex(body[end:], builder, printed)
-    yield builder.content(data, day_of(date), title=title, losses={"picture": pictures})
-
-
-def _add_tex(source: str, builder: TextBuilder, printed: Callable[[str], str]) -> None:
-    """The paragraphs, items and tables of a section."""
-    source, end = _TEX_QUANTITY.sub(_quantity, _TEX_CITED.sub(r"[\1]", source)), 0
-    for table in _TEX_TABLE.finditer(source):
-        close = source.find(f"\\end{{{table[1]}}}", table.end())
-        if close < 0:
-            break
-        if table.start() >= end:
-            _add_tex_paragraphs(source[end : table.start()], builder, printed)
-            inner = _TEX_RULE.sub("", source[table.end() : close])
-            rows = [[printed(cell) for cell in re.split(r"(?<!\\)&", row)] for row in inner.split("\\\\")]
-            builder.add_lines(table_lines(rows))
-            end = close
-    _add_tex_paragraphs(source[end:], builder, printed)
-
-
-def _add_tex_paragraphs(source: str, builder: TextBuilder, printed: Callable[[str], str]) -> None:
-    for paragraph in re.split(r"\n\s*\n|(?=\\item\b)|(?=\\caption\b)|(?=\\begin\{(?:equation|align))", source):
-        if item := re.match(r"\\item\s*(?:\[([^\]\n]*)\])?", paragraph):
-            text = printed(_TEX_MARKS.sub(" ", paragraph[item.end() :]))
-            builder.add(f"- {item[1]}: {text}" if item[1] else f"- {text}", "\n")
-        else:
-            builder.add(printed(paragraph if _TEX_MATH.search(paragraph) else _TEX_MARKS.sub(" ", paragraph)))
-
-
-def _argument(source: str, command: str) -> str:
-    start = source.find(f"{command}{{")
-    return _braced(source, start + len(command)) if start >= 0 else ""
-
-
-def _braced(source: str, start: int) -> str:
-    """What stands in the braces that open at `start`, if it is short."""
-    match = _BRACES.match(source, start)
-    return match[1] if match else ""
