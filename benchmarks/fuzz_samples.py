@@ -398,6 +398,15 @@ def tex(rng: Random) -> bytes:
     return rf"\documentclass{{a}}\title{{T}}\begin{{document}}{body}\end{{document}}".encode()
 
 
+def bib(rng: Random) -> bytes:
+    """Entries with strings and names."""
+    fields = (
+        "author = {A, B and {C D}}", 'title = "T {x} " # s', "year = 2020", "month = mar", f"note = {{{prose(rng)}}}",
+    )  # fmt: skip
+    entries = (f"@book{{k{number}, {', '.join(rng.sample(fields, 3))}}}\n" for number in range(rng.randrange(4)))
+    return f'@string{{s = "x"}}\n{"".join(entries)}'.encode()
+
+
 def org(rng: Random) -> bytes:
     """Headings and tables."""
     return f"#+TITLE: t\n* TODO {prose(rng)}\n| a | b |\n|---+---|\n| 1 | {prose(rng)} |\n** x\nT\n===\n".encode()
@@ -621,6 +630,7 @@ SAMPLES: Final[dict[str, Callable[[Random], bytes]]] = {
     **dict.fromkeys(("vcf", "ics"), cards),
     "srt": srt,
     "tex": tex,
+    "bib": bib,
     "org": org,
     "adoc": asciidoc,
     "wiki": wiki,
@@ -664,6 +674,7 @@ TOKENS: Final = {
     **dict.fromkeys(("vcf", "ics"), (b"BEGIN:VEVENT\n", b"END:VEVENT\n", b"\n ", b"=\n", b";", b":", b'"', b"ENCODING=QUOTED-PRINTABLE")),
     "srt": (b" --> ", b"\n\n", b"<v ", b"{\\an8}", b"00:00:01,000", b"WEBVTT"),
     "tex": (b"{", b"}", b"\\\\", b"&", b"$", b"\\section{", b"\\begin{", b"\\end{", b"%", b"\\item[", b"\\verb|"),
+    "bib": (b"{", b"}", b'"', b"#", b"@a{", b"=", b",", b"\\", b" and "),
     "msg": (b"\xfe\xff\xff\xff", b"\x1f\0\x37\0", b"_\0_\0", b"\0" * 64, b"\2\1\1\x37"),
     "man": (b"\n.SH ", b"\n.TP\n", b"\n.IP ", b"\\(", b"\\f[", b'"', b"\n.B ", b"\n.It Fl "),
     "adoc": (b"\n|===\n", b"|", b'[cols="', b"2+|", b"a|", b"\n\n", b"9*"),

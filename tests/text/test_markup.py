@@ -74,6 +74,27 @@ def test_all_authors_of_a_latex_document(read_one):
     assert read_one("a.tex", text).text == "Renate Olufsen, Hiro Tanabe\n\nx"
 
 
+def test_bibliographies(read):
+    first, second = read(
+        "a.bib",
+        r"""@string{jcm = "Journal of Coastal Mills"} @comment{x, y = {z}} Not an entry.
+@Article{olufsen:2020, author = {Olufsen, Ren{\'e} and {The Mill Group} and others}, title = "The {T}arnby " # {mill},
+  journal = jcm, year = 2020, month = mar, pages = {117--128}, doi = {10.5555/a_b}}
+@phdthesis(tanabe, author={Hiro Tanabe}, title={Wheels}, school={Tarnby}, date={2021-05})""",
+    )
+    assert first.part == "olufsen:2020"
+    assert first.text == (
+        "Title: The Tarnby mill; Authors: René Olufsen, The Mill Group, et al.; Year: 2020; Journal: Journal of Coastal Mills; "
+        "Month: March; Pages: 117-128; DOI: 10.5555/a_b; Type: article; Key: olufsen:2020"
+    )
+    assert (
+        second.text
+        == "Title: Wheels; Authors: Hiro Tanabe; Year: 2021-05; School: Tarnby; Type: PhD thesis; Key: tanabe"
+    )
+    (other,) = read("a.bib", "no entries")
+    assert other.text == "no entries"
+
+
 def test_faulty_latex_warns_of_nothing(read_one, caplog):
     read_one("a.tex", r"a \frac")
     assert not caplog.records

@@ -43,7 +43,7 @@ class Format:
         return contents
 
 
-TEXT = Format("text", "markup.read_text", (".txt", ".text", ".log", ".bib"))
+TEXT = Format("text", "markup.read_text", (".txt", ".text", ".log"))
 _CODE = (
     "py pyi js mjs cjs jsx ts tsx java kt kts scala groovy gradle c h cc cpp cxx hh hpp cs go rs rb php swift m pl pm r jl "
     "lua sh bash zsh fish ps1 bat cmd sql hs ml ex exs erl clj lisp el vim dart f90 pas vb asm s css scss less vue svelte "
@@ -69,6 +69,7 @@ FORMATS = (
     Format("wiki", "markup.read_wiki", (".wiki", ".mediawiki")),
     Format("roff", "roff.read_roff", (".man", ".mdoc", ".roff", ".troff"), version=2),
     Format("tex", "latex.read_tex", (".tex", ".ltx"), version=5),
+    Format("bibtex", "bibtex.read_bibtex", (".bib",)),
     Format("code", "markup.read_code", tuple(f".{suffix}" for suffix in _CODE.split()), version=2),
     Format("subtitles", "subtitles.read_subtitles", (".srt", ".vtt"), version=3),
     # The same name: a row is the same document in either format.
