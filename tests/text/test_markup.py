@@ -85,11 +85,11 @@ def test_bibliographies(read):
     assert first.part == "olufsen:2020"
     assert first.text == (
         "Title: The Tarnby mill; Authors: René Olufsen, The Mill Group, et al.; Year: 2020; Journal: Journal of Coastal Mills; "
-        "Month: March; Pages: 117-128; DOI: 10.5555/a_b; Type: article; Key: olufsen:2020"
+        "Month: March; Pages: 117-128; DOI: 10.5555/a_b; Type: article; Cited as: olufsen:2020"
     )
     assert (
         second.text
-        == "Title: Wheels; Authors: Hiro Tanabe; Year: 2021-05; School: Tarnby; Type: PhD thesis; Key: tanabe"
+        == "Title: Wheels; Authors: Hiro Tanabe; Year: 2021-05; School: Tarnby; Type: PhD thesis; Cited as: tanabe"
     )
     (other,) = read("a.bib", "no entries")
     assert other.text == "no entries"

@@ -133,6 +133,19 @@ def test_layout(read_one, page, text):
     assert read_one("a.pdf", pdf(page)).text == text
 
 
+def test_indices_and_exponents_stand_where_they_are_written(read_one):
+    def sentence(y, text, script, after):
+        parts = f"({text}) Tj /F1 7 Tf 4 Ts ({script}) Tj 0 Ts /F1 10 Tf ( {after}) Tj"
+        return f"BT /F1 10 Tf 72 {y} Td {parts} ET "
+
+    page = sentence(720, "The mills turn at a rate of", "", "three turns a")
+    page += sentence(708, "minute, or 10", "-4", "a day, as in the")
+    page += sentence(696, "reports", "2", "of the council.")
+    assert read_one("a.pdf", pdf(page)).text == (
+        "The mills turn at a rate of three turns a minute, or 10^-4 a day, as in the reports2 of the council."
+    )
+
+
 def test_sentences_and_tables_go_on_over_pages(read_one):
     def page(number, tops=(), *rows):
         head, foot = (72, 780, "Roads report"), (300, 20, f"Page {number} of 3")

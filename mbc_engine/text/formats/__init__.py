@@ -53,7 +53,7 @@ FORMATS = (
     TEXT,
     Format("markdown", "markdown.read_markdown", (".md", ".markdown"), version=5),
     Format("html", "html.read_html", (".html", ".htm", ".xhtml"), version=4),
-    Format("pdf", "pdf.read_pdf", (".pdf",), may_be_compressed=False, version=4),
+    Format("pdf", "pdf.read_pdf", (".pdf",), may_be_compressed=False, version=5),
     Format("docx", "word.read_docx", (".docx", ".docm", ".dotx"), may_be_compressed=False, version=5),
     Format("pptx", "slides.read_pptx", (".pptx", ".pptm", ".ppsx", ".potx"), may_be_compressed=False, version=2),
     Format("odt", "opendocument.read_odt", (".odt", ".odp", ".ott"), may_be_compressed=False, version=2),

@@ -27,7 +27,7 @@ _LEFT_OUT: Final = word_set("file timestamp owner internal-note crossref languag
 _FIRST: Final = ("title", "author", "editor", "year", "date")
 _NAMES: Final = {
     "author": "Authors", "editor": "Editors", "translator": "Translators", "date": "Year", "journaltitle": "Journal",
-    "booktitle": "Published in", "howpublished": "Published in", "doi": "DOI", "isbn": "ISBN", "issn": "ISSN", "url": "URL",
+    "booktitle": "Published in", "howpublished": "Published in", "publisher": "Published by", "doi": "DOI", "isbn": "ISBN", "issn": "ISSN", "url": "URL",
     "eprint": "Preprint", "archiveprefix": "Preprint in", "annote": "Note", "annotation": "Note",
 }  # fmt: skip
 _KINDS: Final = {
@@ -123,4 +123,4 @@ def _cells(kind: str, key: str, shown: Mapping[str, str]) -> Iterator[Cell]:
         label = _NAMES.get(name, name.capitalize())
         yield Cell(label, shown[name])
     yield Cell("Type", _KINDS.get(kind, kind))
-    yield Cell("Key", key)
+    yield Cell("Cited as", key)

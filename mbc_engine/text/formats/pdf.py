@@ -191,13 +191,38 @@ def _runs(page: PdfPage) -> list[_Run]:
             written = texts.get_text_bounded(*rectangle)
             if not written.strip():
                 continue
+            # A rectangle is on one line: what else is in it stands above or below, and has one of its own.
+            written = max(written.split("\r\n"), key=len)
             first = max(0, _letter(texts, rectangle, position))
             size, is_bold = _type(texts, first)
             position = first + len(written)
             for part, text in _parted(texts, first, rectangle, written, size):
                 if cleaned := _clean(text):
-                    runs.append(_turned(page, part, cleaned)._replace(size=size, is_bold=is_bold))
+                    run = _turned(page, _without_spaces(part, text, size), cleaned)._replace(size=size, is_bold=is_bold)
+                    runs.append(_on_line(runs[-1], run) if runs else run)
         return runs
+
+
+def _without_spaces(box: Sequence[float], text: str, size: float) -> Sequence[float]:
+    """The rectangle of a text without the spaces at its ends, which part it from the text beside it."""
+    left, bottom, right, top = box
+    if right - left < size:
+        return box
+    return left + size / 4 * text[:1].isspace(), bottom, right - size / 4 * text[-1:].isspace(), top
+
+
+def _on_line(before: _Run, run: _Run) -> _Run:
+    """A run, which if it is an index or exponent of the run before is on its line, as in "10^-4"."""
+    is_beside = -1 < run.left - before.right < 0.3 * before.size and run.top < before.bottom and run.bottom > before.top
+    if not is_beside or not 0 < run.size < _SCRIPT * before.size:
+        return run
+    is_raised = run.top + run.bottom < before.top + before.bottom
+    is_exponent = is_raised and before.text[-1:].isdigit() and _EXPONENT.fullmatch(run.text)
+    return run._replace(top=before.top, bottom=before.bottom, text=f"^{run.text}" if is_exponent else run.text)
+
+
+_SCRIPT: Final = 0.85
+_EXPONENT: Final = re.compile(r"[-\u2212]?\d{1,3}")
 
 
 def _parted(texts: PdfTextPage, first: int, box: Sequence[float], text: str, size: float) -> Iterator[_Piece]:
@@ -233,7 +258,9 @@ def _turned(page: PdfPage, rectangle: Sequence[float], text: str = "") -> _Run:
 
 
 def _type(texts: PdfTextPage, index: int) -> tuple[float, bool]:
-    """The size in points of a letter, 0 if unknown, and whether it is bold."""
+    """The size in points of a letter, or the first one after spaces; 0 if unknown; and whether it is bold."""
+    while 0 < raw.FPDFText_GetUnicode(texts.raw, index) <= ord(" "):  # PDFium adds some that have no size
+        index += 1
     matrix, name = raw.FS_MATRIX(), ctypes.create_string_buffer(128)
     if not raw.FPDFText_GetMatrix(texts.raw, index, matrix):
         return 0.0, False
