@@ -91,6 +91,9 @@ def test_bibliographies(read):
         second.text
         == "Title: Wheels; Authors: Hiro Tanabe; Year: 2021-05; School: Tarnby; Type: PhD thesis; Cited as: tanabe"
     )
+    grown = "".join(f"@string{{s{at + 1} = s{at} # s{at} # s{at}}}" for at in range(30))
+    (bounded,) = read("a.bib", f"@string{{s0 = {{mill }}}}{grown}@book{{grown, title = s30}}")
+    assert len(bounded.text) < 1000  # each string is three of the one before
     (other,) = read("a.bib", "no entries")
     assert other.text == "no entries"
 

@@ -20,6 +20,7 @@ _PART: Final = re.compile(
 _JOINED: Final = re.compile(r"\s*#\s*")
 _BRACE: Final = re.compile(r"\\.|[{}]", re.DOTALL)
 _MOST_BRACES: Final = 2000
+_LONGEST_STRING: Final = 500  # of a journal's name; strings may be made of strings, each longer than the one before
 _MONTHS: Final = {name[:3].lower(): name for name in MONTH_NAMES}
 _NO_ENTRIES: Final = word_set("comment preamble string")
 _PEOPLE: Final = word_set("author editor translator")
@@ -51,7 +52,7 @@ def read_bibtex(stream: ByteStream) -> Iterator[Content | Row]:
             value, position = _value(text, field.end(), strings)
             fields.setdefault(field[1].lower(), value)
         if kind == "string":
-            strings.update(fields)
+            strings |= {name: value[:_LONGEST_STRING] for name, value in fields.items()}
         elif kind not in _NO_ENTRIES and fields:
             number += 1
             shown = {name: _shown(name, value, printed) for name, value in fields.items() if name not in _LEFT_OUT}
