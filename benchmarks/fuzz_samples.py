@@ -398,6 +398,12 @@ def tex(rng: Random) -> bytes:
     return rf"\documentclass{{a}}\title{{T}}\begin{{document}}{body}\end{{document}}".encode()
 
 
+def bib_of_strings() -> bytes:
+    """Strings that are each made of four of the one before."""
+    grown = "".join(f"@string{{s{at + 1} = s{at} # s{at} # s{at} # s{at}}}" for at in range(60))
+    return f"@string{{s0 = {{mill}}}}{grown}@a{{k, t = s60}}".encode()
+
+
 def bib(rng: Random) -> bytes:
     """Entries with strings and names."""
     fields = (
@@ -541,6 +547,7 @@ def hostile(canary: Path) -> dict[str, list[Callable[[], bytes]]]:
         "mbox": [lambda: b"From a@x Tue May 14 10:00:00 2024\n\n" * _DEEP, lambda: b">" * 3_000_000],
         "srt": [lambda: b"0:01,0 -->\n<" * _DEEP],
         "tex": [lambda: b"\\section{" * (_DEEP // 5), lambda: b"\\begin{tabular}" * _DEEP, lambda: b"$$" * _DEEP],
+        "bib": [lambda: b"@a{k, t = {" + b"{" * _DEEP, lambda: b"@a{k, t = s # " * _DEEP, bib_of_strings],
         "msg": [lambda: outlook(Random(0))[:512] * 9, lambda: outlook(Random(0)).replace(b"\xfe\xff\xff\xff", b"\1\0\0\0")],
         "man": [lambda: b".TP\n.SH " + b'"' * 1_000_000, lambda: b".B \\" * _DEEP, lambda: b".TH a 1\n" + b".SS x\n" * _DEEP],
         "adoc": [lambda: b"|===\n" + b"|" * 1_000_000 + b"\n|===", lambda: b"[cols=9*]\n|===\n" * _DEEP],
