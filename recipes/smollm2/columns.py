@@ -1,6 +1,6 @@
 """What must a prefix hold of a document, so that a frozen LM can read it?
 
-    python recipes/smollm2/columns.py --data ../shared/data --out build/columns           # about two hours of one core
+    python recipes/smollm2/columns.py --data ../shared/data --out build/columns           # about three hours of one core
     python recipes/smollm2/columns.py --data ../shared/data --out build/columns --paragraphs 8 --asked 16     # a try
     python recipes/smollm2/columns.py --out build/columns --report
 
