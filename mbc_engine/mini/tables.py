@@ -33,7 +33,7 @@ class Table(NamedTuple):
 def work_out(
     question: str, hits: Sequence[Hit], bank: ReadableBank, passages: Passages
 ) -> tuple[Sequence[Hit], Reply | None]:
-    """What is worked out, or said of a day, from the only table among the best chunks that can say it, and the chunks of its rows."""
+    """What is worked out, or said of a day, from the only table among the best chunks that can say it; its rows' chunks."""
     of_day = names_day(question) and operation_of(question) is None
     if operation_of(question) is None and not of_day:
         return (), None

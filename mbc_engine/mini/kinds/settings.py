@@ -49,8 +49,8 @@ class _Setting(NamedTuple):
 def setting(question: str, passages: Sequence[Passage], *, is_state: bool = False) -> Reply | None:
     """The value of the setting that has all words of a question in its name, the lines and names above it, or its comment.
 
-    None if several have, with other values, or as many words of the name are not asked for. If the question is whether it `is_state`, as
-    "is gzip on", Yes or No.
+    None if several have, with other values, or as many words of the name are not asked for. If the question is whether
+    it `is_state`, as "is gzip on", Yes or No.
     """
     asked = content_stems(question)
     wanted = asked - (_ENABLED if is_state else set())

@@ -2,12 +2,11 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from itertools import islice
 from typing import Final
 
 from mbc_engine.text.decoding import ByteStream, decode_file
 from mbc_engine.text.document import MONTH_NAMES, Content
-from mbc_engine.text.formats.latex import Printer, tex_printer
+from mbc_engine.text.formats.latex import Printer, closing, tex_printer
 from mbc_engine.text.formats.rows import Cell, Row
 from mbc_engine.text.language import word_set
 
@@ -18,8 +17,6 @@ _PART: Final = re.compile(
     r'"((?:[^"{}\\]|\\.|\{(?:[^{}\\]|\\.|\{(?:[^{}\\]|\\.)*\})*\})*)"|([^\s,{}()"#=]+)', re.DOTALL
 )
 _JOINED: Final = re.compile(r"\s*#\s*")
-_BRACE: Final = re.compile(r"\\.|[{}]", re.DOTALL)
-_MOST_BRACES: Final = 2000
 _LONGEST_STRING: Final = 500  # of a journal's name; strings may be made of strings, each longer than the one before
 _MONTHS: Final = {name[:3].lower(): name for name in MONTH_NAMES}
 _NO_ENTRIES: Final = word_set("comment preamble string")
@@ -66,7 +63,8 @@ def _value(text: str, start: int, strings: Mapping[str, str]) -> tuple[str, int]
     parts, position = list[str](), start
     while True:
         if text.startswith("{", position):
-            end = _closing(text, position)
+            end = closing(text, position)
+            end = len(text) if end == position else end  # nothing closes them
             parts.append(text[position + 1 : end - 1])
         elif part := _PART.match(text, position):
             end = part.end()
@@ -78,16 +76,6 @@ def _value(text: str, start: int, strings: Mapping[str, str]) -> tuple[str, int]
         if not joined:
             break
     return "".join(parts), position
-
-
-def _closing(text: str, start: int) -> int:
-    """Where the braces that open at `start` have closed, or the end of the text."""
-    depth = 0
-    for brace in islice(_BRACE.finditer(text, start), _MOST_BRACES):
-        depth += {"{": 1, "}": -1}.get(brace[0], 0)
-        if depth == 0:
-            return brace.end()
-    return len(text)
 
 
 def _shown(name: str, value: str, printed: Printer) -> str:

@@ -90,7 +90,7 @@ def read_tex(stream: ByteStream) -> Iterator[Content]:
     for match in _HEADING.finditer(body):
         if match.start() >= end:
             _add(body[end : match.start()], builder, printed)
-            end = _closing(body, match.end() - 1) if match[1] else match.end()
+            end = closing(body, match.end() - 1) if match[1] else match.end()
             heading = body[match.end() : end - 1] if match[1] else "Abstract"
             builder.heading(_LEVELS.index(match[1] or "section") + 1, printed(heading))
     _add(body[end:], builder, printed)
@@ -101,7 +101,7 @@ _BRACE: Final = re.compile(r"\\.|[{}]", re.DOTALL)
 _MOST_BRACES: Final = 2000
 
 
-def _closing(source: str, start: int) -> int:
+def closing(source: str, start: int) -> int:
     """Where the braces that open at `start` have closed; `start` if they do not, or there are none."""
     depth = 0
     for brace in islice(_BRACE.finditer(source, start), _MOST_BRACES):
@@ -116,7 +116,7 @@ def _groups(source: str, start: int, most: int) -> tuple[list[str], int]:
     groups = list[str]()
     while len(groups) < most:
         opening = start + len(source[start : start + 100]) - len(source[start : start + 100].lstrip())
-        if not source.startswith("{", opening) or (end := _closing(source, opening)) == opening:
+        if not source.startswith("{", opening) or (end := closing(source, opening)) == opening:
             break
         groups.append(source[opening + 1 : end - 1])
         start = end
