@@ -40,7 +40,7 @@ def says(text: str, quotation: str) -> bool:
     """Whether a written text has most words, and all numbers, of what was found in the passages."""
     found = words_in(quotation)
     numbers = {word for word in found if _NUMBER.search(word) or word in _COUNTS}
-    stems = {stem_of(word) for word in found if not ENGLISH.issuperset(word.split())}
+    stems = _content(found)
     return numbers <= _spelled(words_in(text)) and len(stems & stems_of(text)) >= _LEAST_SHARED * len(stems)
 
 
@@ -52,6 +52,11 @@ class _Known:
         months = {_MONTHS[number - 1] for number in numbers if 1 <= number <= len(_MONTHS)}
         self.words = frozenset(_spelled(words_in(passage) | months))
         self.stems = frozenset(stems_of(passage)) | months
+
+
+def _content(words: set[str]) -> set[str]:
+    """The stems of words that are not common; a name may be made of common ones, as "The Who"."""
+    return {stem_of(word) for word in words if not ENGLISH.issuperset(word.split())}
 
 
 def _is_supported(sentence: str, passages: "Sequence[_Known]") -> bool:
@@ -66,7 +71,7 @@ def _is_supported(sentence: str, passages: "Sequence[_Known]") -> bool:
     facts |= {word for word in words_in(said) if _NUMBER.search(word) or word in _COUNTS}
     if any(words.isdisjoint(_spelled([word])) for word in facts - ENGLISH):
         return False
-    content = {stem_of(word) for word in words_in(said) if not ENGLISH.issuperset(word.split())}
+    content = _content(words_in(said))
     return len(content & stems) >= _LEAST_SHARED * len(content)
 
 

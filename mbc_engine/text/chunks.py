@@ -294,11 +294,11 @@ def chunk(
 def _of_several(text: str, records: list[int], starts: list[int]) -> list[int]:
     """Where records begin, but those that are alone in their section, right below its heading."""
     sections = [bisect_right(starts, record) for record in records]
-    counts = Counter(sections)
+    counts, begins = Counter(sections), {*starts}
     return [
         record
         for record, section in zip(records, sections, strict=True)
-        if counts[section] > 1 or not section or "\n" in text[starts[section - 1] : record].strip() or record in starts
+        if counts[section] > 1 or not section or "\n" in text[starts[section - 1] : record].strip() or record in begins
     ]
 
 

@@ -14,7 +14,7 @@ from mbc_engine.text.characters import on_one_line
 
 _NAMED: Final = re.compile(rf"\b([\w.-]+) {SETTING}\b", re.IGNORECASE)
 _ANY: Final = stems_of("option flag switch parameter argument setting mean used")
-_LINE: Final = re.compile(r"^[ \t]*\S[^\n]*", re.MULTILINE)
+LINE: Final = re.compile(r"^[ \t]*\S[^\n]*", re.MULTILINE)
 # A bullet and other names of the same: "-t, --list"
 _BEFORE_NAME: Final = r"^[ \t]*(?:[-*+o\u2022\u25cb][ \t]+)?[`*]*(?:-[^\s,/]*(?:[ =][^\s,]+)?(?:,| ?/) *)*"
 _BESIDE: Final = re.compile(r"[^\n]*?(?:[ \t]{2,}|\t|:[ \t]|[ \t][-\u2013\u2014][ \t])[ \t:]*(?=\S)")
@@ -49,7 +49,7 @@ def described(text: str, start: int, end: int) -> str:
 
     It stands beside the name, in the next line, or in the lines below that are further in, perhaps after other names.
     """
-    name, *below = _LINE.finditer(text, start)
+    name, *below = LINE.finditer(text, start)
     beside = _BESIDE.match(text, end, name.end())
     first, last, is_flat, before = (beside.end() if beside else -1), name.end(), False, name.end()
     for line in below:
@@ -75,7 +75,7 @@ def with_option(text: str, start: int, end: int) -> str:
     """A part of a text after the name of the option that it is said of, or a name with what is said of it; else empty."""
     if heading := _HEADING.match(text, start, end):  # of the options that begin below it
         start = heading.end()
-    *above, own = [line for line in _LINE.finditer(text, 0, end) if line.start() <= start]
+    *above, own = [line for line in LINE.finditer(text, 0, end) if line.start() <= start]
     if OPTION.match(own[0].lstrip()) and not text[own.start() : start].strip():
         return f"{on_one_line(own[0])} {described(text, own.start(), own.end())}".rstrip()
     for line in reversed(above):

@@ -5,14 +5,13 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from mbc_engine.bank.words import stems_of
-from mbc_engine.mini.kinds.definitions import described
+from mbc_engine.mini.kinds.definitions import LINE, described
 from mbc_engine.mini.kinds.forms import IDENTIFIED
 from mbc_engine.mini.kinds.passages import Item, Passage, Reply
 from mbc_engine.mini.word_matching import missing
 from mbc_engine.sources import content_stems
 from mbc_engine.text.characters import on_one_line
 
-_LINE: Final = re.compile(r"^[ \t]*\S[^\n]*", re.MULTILINE)
 # A name that is made of words: max_size, maxSize.
 _IDENTIFIER: Final = re.compile(r"\b(?=[^\W\d]*(?:[^\W_]_[^\W_]|[a-z][A-Z]))[^\W\d]\w*")
 _KIND: Final = stems_of(*re.findall(r"\w{3,}", IDENTIFIED))
@@ -64,7 +63,7 @@ def _lines_with_name(stems: set[str], passages: Sequence[Passage]) -> Iterator[_
     """The lines that have a name with these words."""
     for at, passage in enumerate(passages):
         defined_here = passage.context.rpartition(" > ")[2]
-        for line in _LINE.finditer(passage.text):
+        for line in LINE.finditer(passage.text):
             text = on_one_line(line[0])
             for name in _IDENTIFIER.findall(text):
                 if not missing(stems, name):
