@@ -7,7 +7,7 @@
 Needs the extra `dev`. Each part is a file in `--out`, measured again if `--only` names it or if the model's files,
 `--questions` or `--seed` changed; after an interruption only the part in progress starts over. `--questions 40` asks at
 most 40 of each kind and prints the tables; `--written` still writes them. How surely `mini` answers needs only the
-parts wikinews and removed, and is written without the latter if it is missing.
+part wikinews, and is written without everyday and removed if these are missing.
 
 - squad: all questions of `squad_val`, with its 402 paragraphs in a bank, compared with codes alone and BM25.
 - given: the same questions, with only the right paragraph selected.
@@ -15,6 +15,8 @@ parts wikinews and removed, and is written without the latter if it is missing.
   measured on all of them, reading on the first 500.
 - wikinews: 130 questions as a person would type them, over 43 articles; 30 have no answer there. Wrong answers are
   listed in `wikinews-wrong.json` for inspection.
+- everyday: 450 questions about some 110 files as people have them, which the readers were not trained on; a third has
+  no answer there.
 - removed: 300 questions as they are, and without the paragraph that answers them.
 - writing: answers written by a chat LM (`--llm`), compared with the extracted ones; only if named. The first 30 are in
   `writing.txt` for inspection.
@@ -26,6 +28,7 @@ import json
 import lzma
 import os
 import random
+import runpy
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -62,7 +65,8 @@ BATCH: Final = 32
 SOURCES: Final = 5
 TOP: Final = 32  # enough chunks to cover five documents
 ASKED_OF_MANY, READ_OF_MANY, PARAGRAPHS_OF_MANY = 6400, 500, 7846
-ALTERED, WRITTEN = 300, 150  # questions
+ALTERED, WRITTEN, EVERYDAY = 300, 150, 450  # questions
+RECIPE: Final = runpy.run_path(str(Path(__file__).resolve().parents[1] / "recipes" / "mini" / "everyday.py"))
 
 
 class Question(NamedTuple):
@@ -266,6 +270,14 @@ def wikinews(setup: Setup) -> Row:
     return {"documents": len(texts), "rows": rows}
 
 
+def everyday(setup: Setup) -> Row:
+    asked = RECIPE["held_out_memory"](setup.model, setup.folder / "everyday")
+    questions = [Question(one.text, (one.answer,) if one.answer else (), Path(one.file).name) for one in asked]
+    memory = Memory(setup.folder / "everyday" / "bank.mbc", setup.model)
+    rows = ask(memory, setup.sample(questions, EVERYDAY), "everyday: answered", with_withheld=False)
+    return {"documents": len({one.file for one in asked}), "rows": rows}
+
+
 def about_paragraphs(setup: Setup) -> list[Question]:
     """One question for each of some paragraphs, whose answer is not in all of their sentences."""
     texts, questions, _ = setup.squad
@@ -321,7 +333,7 @@ def is_in(answer: str, text: str) -> bool:
 
 
 PARTS: Final[Mapping[str, Callable[[Setup], Row]]] = {
-    part.__name__: part for part in (squad, given, many, wikinews, removed, writing)
+    part.__name__: part for part in (squad, given, many, wikinews, everyday, removed, writing)
 }
 ONLY_IF_NAMED: Final = {"writing"}
 

@@ -71,9 +71,9 @@ WAYS: Final[Mapping[str, Callable[[Row], bool]]] = {
 }
 
 
-def by_answerable(parts: Parts) -> tuple[list[Row], list[Row]]:
-    """The typed questions with an answer, and those without."""
-    rows = parts["wikinews"]["rows"]
+def by_answerable(parts: Parts, name: str = "wikinews") -> tuple[list[Row], list[Row]]:
+    """The questions of a part with an answer, and those without."""
+    rows = parts[name]["rows"]
     return [row for row in rows if row["golds"]], [row for row in rows if not row["golds"]]
 
 
@@ -84,6 +84,12 @@ def answers_table(parts: Parts) -> Iterator[str]:
         f"{len(typed)} as typed, about {news['documents']} articles": typed,
         f"{len(others)} as typed, without an answer there": others,
     }
+    if files := parts.get("everyday"):
+        answered, unanswered = by_answerable(parts, "everyday")
+        kinds |= {
+            f"{len(answered)} everyday, about {files['documents']} files": answered,
+            f"{len(unanswered)} everyday, without an answer there": unanswered,
+        }
     if removed := parts.get("removed"):
         kinds |= {
             f"{len(removed['there'])} about {removed['documents']} paragraphs": removed["there"],

@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -38,8 +38,9 @@ _GAP: Final = re.compile(r"\n\s*\n")  # which no span goes across
 _MOST_TOKENS: Final = 512
 _AGAIN: Final = "Get the model again."
 
-# Tokens of a passage that are read at once, without special ones, and their character offsets in the passage.
-Window = tuple[Sequence[int], Sequence[tuple[int, int]]]
+Offsets = Sequence[tuple[int, int]]  # of tokens, the characters of the passage from start to end
+# Tokens of a passage that are read at once, without special ones.
+Window = tuple[Sequence[int], Offsets]
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ class Span:
     rivals: tuple[tuple[str, float], ...] = field(default=(), compare=False)
 
 
-class Row(NamedTuple):
+class Encoding(NamedTuple):
     """A question and a window of a passage as the encoder reads them, [CLS] question [SEP] passage [SEP]."""
 
     ids: list[int]
@@ -110,15 +111,11 @@ class SpanReader:
 
         What is known of a passage from its document is read before it, but no span is taken from it.
         """
-        # A question takes a third of the window at most.
-        question_ids = [self._ids(canonical_question(question))[: self.window // 3] for question in questions]
-        context_ids = cache(self._context_ids)
         jobs = [
-            (question, passage, self.row(ids, window, context), offsets)
-            for question, (ids, texts) in enumerate(zip(question_ids, passages, strict=True))
+            (number, passage, encoding, offsets)
+            for number, (question, texts) in enumerate(zip(questions, passages, strict=True))
             for passage, text in enumerate(texts)
-            for context in [context_ids(contexts[question][passage]) if contexts else []]
-            for window, offsets in self.windows(text, len(ids) + len(context), _needs_times(questions[question]))
+            for encoding, offsets in self.encodings(question, text, contexts[number][passage] if contexts else "")
         ]
         best: list[list[Span | None]] = [[None] * len(texts) for texts in passages]
         lost = [
@@ -127,17 +124,17 @@ class SpanReader:
         ]
 
         def read(chosen: Sequence[int]) -> list[Span]:
-            rows = [jobs[job][2] for job in chosen]
-            ids, starts = [row.ids for row in rows], [row.type_start for row in rows]
+            several_jobs = [jobs[job] for job in chosen]
+            ids, starts = zip(*((encoding.ids, encoding.type_start) for _, _, encoding, _ in several_jobs), strict=True)
             several = self.encoder.states(ids, starts, calls=len(cut))
             return [
-                self._best_span(states, row, passages[question][passage], passage, offsets, lost[question][passage])
-                for states, row, (question, passage, _, offsets) in zip(
-                    several, rows, (jobs[job] for job in chosen), strict=True
+                self._best_span(
+                    states, encoding.start, passages[number][passage], passage, offsets, lost[number][passage]
                 )
+                for states, (number, passage, encoding, offsets) in zip(several, several_jobs, strict=True)
             ]
 
-        cut = list(batches([len(row.ids) for _, _, row, _ in jobs], self.window))
+        cut = list(batches([len(encoding.ids) for _, _, encoding, _ in jobs], self.window))
         for chosen, spans in zip(cut, self.encoder.in_threads(read, cut), strict=True):
             for (question, passage, *_), span in zip((jobs[job] for job in chosen), spans, strict=True):
                 known = best[question][passage]
@@ -157,10 +154,15 @@ class SpanReader:
     def _separator(self) -> list[int]:
         return self._ids(":")
 
-    def row(self, question: Sequence[int], window: Sequence[int], context: Sequence[int] = ()) -> Row:
-        type_start = len(question) + 2
-        ids = [self.encoder.cls, *question, self.encoder.sep, *context, *window, self.encoder.sep]
-        return Row(ids, type_start, type_start + len(context))
+    def encodings(self, question: str, passage: str, context: str = "") -> list[tuple[Encoding, Offsets]]:
+        """The question with each window of the passage, and the characters of the window's tokens."""
+        # A question takes a third of the window at most.
+        asked, known = self._ids(canonical_question(question))[: self.window // 3], self._context_ids(context)
+        before = [self.encoder.cls, *asked, self.encoder.sep, *known]
+        return [
+            (Encoding([*before, *ids, self.encoder.sep], len(asked) + 2, len(before)), offsets)
+            for ids, offsets in self.windows(passage, len(asked) + len(known), _needs_times(question))
+        ]
 
     def windows(self, passage: str, question_tokens: int, keeps_times: bool) -> list[Window]:
         """What is read at once of a passage, `as_read`, with offsets in the passage itself."""
@@ -180,19 +182,19 @@ class SpanReader:
     def _best_span(
         self,
         states: Floats,
-        row: Row,
+        start: int,
         text: str,
         passage: int,
-        offsets: Sequence[tuple[int, int]],
+        offsets: Offsets,
         lost: Sequence[Penalty],
     ) -> Span:
-        none, scores = self.head.none(states), self.head.scores(states[row.start : -1])
+        none, scores = self.head.none(states), self.head.scores(states[start:-1])
         firsts, lasts = np.array(offsets).T
-        for edge, start, end, loss in lost:
+        for edge, low, high, loss in lost:
             if edge == "first":
-                scores[(start <= firsts) & (firsts < end)] -= loss
+                scores[(low <= firsts) & (firsts < high)] -= loss
             else:
-                scores[:, (start < lasts) & (lasts <= end)] -= loss
+                scores[:, (low < lasts) & (lasts <= high)] -= loss
         paragraphs = np.searchsorted([gap.start() for gap in _GAP.finditer(text)], firsts)
         scores[paragraphs[:, None] != paragraphs] = -np.inf
         flat = scores.reshape(-1)
@@ -213,8 +215,8 @@ class SpanReader:
             for index in likely
             if np.isfinite(flat[index])
         )
-        start, end = edges(best)
-        return Span(text[start:end], passage, start, end, float(flat[best]) - none, float(flat[best]) - total, rivals)
+        first, last = edges(best)
+        return Span(text[first:last], passage, first, last, float(flat[best]) - none, float(flat[best]) - total, rivals)
 
 
 def _log_sum_exp(values: NDArray[np.float32]) -> float:

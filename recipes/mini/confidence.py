@@ -23,7 +23,7 @@ from typing import Any, Final, get_args
 
 import numpy as np
 from numpy.typing import NDArray
-from readings import ANOTHER_NAME
+from readings import ANOTHER_NAME, NOT_THERE
 
 from mbc_engine.config import AnswerConfidence, Feature, RetrieverReaderConfig, parse_model_config
 from mbc_engine.metrics import compare
@@ -34,7 +34,7 @@ from mbc_engine.names import CONFIG, packaged_model
 FEATURES: Final[tuple[Feature, ...]] = get_args(Feature)
 # How much weights are drawn to 0, or to those of another reader.
 TO_NONE, TO_OTHER = 1.0, 30.0
-# Weight of a question that nothing answers; one with an answer has 1. With it, one in three is of that kind.
+# Weight of a question that was changed so that nothing answers it; one with an answer has 1. With it, one in three is of that kind.
 NONE_WEIGHT: Final = 0.25
 CHANCES: Final = 200
 
@@ -59,7 +59,7 @@ def _rows(folder: Path, reader: str) -> Iterator[tuple[str, list[float], float, 
             shares = [each["share"] for each in row["read"]]
             texts = [each["text"] for each in row["read"]]
             values = features(row["question"], texts, f"{known} {date or ''}", spans, shares, row["best"])
-            weight = NONE_WEIGHT if row["change"] else 1.0
+            weight = 1.0 if row["change"] in ("", NOT_THERE) else NONE_WEIGHT
             yield file.stem, [*(values[name] for name in FEATURES), 1.0], row["worth"], weight
 
 

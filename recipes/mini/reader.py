@@ -19,16 +19,32 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from confidence import area
 from encoder import ENCODER
+from everyday import Pair
+from everyday import pairs as every_pair
 from low_rank import add_low_rank
 from near_misses import contrast, names_after
 from options import begin, mini_settings, stage_parser
-from reader_data import Example, Row, Stage, Tokens, WrongPassages, batches, examples, is_held_out, read_rows
+from reader_data import (
+    Example,
+    Row,
+    Stage,
+    Tokens,
+    WrongPassages,
+    batches,
+    everyday_examples,
+    examples,
+    is_held_out,
+    read_rows,
+    shuffled,
+)
 from safetensors import safe_open
 from safetensors.torch import load_file
 from torch import Tensor, nn
 from transformers import PreTrainedTokenizerBase
 
+from mbc_engine import RetrieverReader, load_model
 from mbc_engine.config import ReaderSettings
 from mbc_engine.lm.encoders import Encoder, load_encoder
 from mbc_engine.lm.pretrained import is_fast_in_bf16, write_tensors
@@ -60,6 +76,9 @@ CURRICULUM = (
 NEAR_MISSES = Stage((*CURRICULUM[-1].sets, "timeqa_human", "archivalqa_like"), 224)
 
 
+JUDGED = 400  # held-out questions of a kind
+
+
 class TrainedReader(nn.Module):
     """The scores of `mbc_engine.mini.span_reader` with gradients; its parameters have the names in a reader's file."""
 
@@ -74,16 +93,16 @@ class TrainedReader(nn.Module):
         """Scores of spans by first and last token, [B, S, S], and of "no answer", [B]; where each passage begins; and
         how many tokens were computed.
         """
-        cls, sep, pad = self.tokenizer.cls_token_id, self.tokenizer.sep_token_id, self.tokenizer.pad_token_id
-        rows = [[cls, *item.question, sep, *item.window.ids, sep] for item in batch]
-        starts = [len(item.question) + 2 for item in batch]
-        device = self.head["none"].weight.device
+        pad, device = self.tokenizer.pad_token_id, next(self.head.parameters()).device
+        rows, type_starts, starts = map(list, zip(*(item.encoding for item in batch), strict=True))
         positions = torch.arange(max(map(len, rows)), device=device)
         ids = torch.tensor([row + [pad] * (len(positions) - len(row)) for row in rows], device=device)
-        lengths, firsts = (torch.tensor(values, device=device)[:, None] for values in (list(map(len, rows)), starts))
+        lengths, types, firsts = (
+            torch.tensor(values, device=device)[:, None] for values in (list(map(len, rows)), type_starts, starts)
+        )
         given = {"input_ids": ids, "attention_mask": (positions < lengths).long()}
         if getattr(self.encoder.config, "type_vocab_size", 1) > 1:
-            given["token_type_ids"] = ((positions >= firsts) & (positions < lengths)).long()
+            given["token_type_ids"] = ((positions >= types) & (positions < lengths)).long()
         states = self.encoder(**given).last_hidden_state.float()
         first, last = self.head["edges"](states).unbind(-1)
         pairs = self.head["first"](states) @ self.head["last"](states).transpose(1, 2) / math.sqrt(PAIR_RANK)
@@ -153,17 +172,21 @@ def learning_rate(step: int, steps: int, peak: float, warmup: int) -> float:
     return peak * min((step + 1) / warmup, (steps - step) / (steps - warmup))
 
 
-def figures(reader: SpanReader, rows: Sequence[Row]) -> tuple[float, float]:
-    """EM and F1 in percent, given the right paragraph."""
-    spans = reader.spans([row.question for row in rows], [[row.text] for row in rows])
-    matches = [compare(span.text if span else "", row.answers) for (span,), row in zip(spans, rows, strict=True)]
-    return tuple(100 * float(np.mean(value)) for value in zip(*((m.exact_match, m.f1) for m in matches), strict=True))
+def figures(reader: SpanReader, rows: Sequence[Row | Pair]) -> str:
+    """EM and F1, given the right passage; and the AUC of the margin, which is lower where nothing answers or it is wrong."""
+    contexts = [[row.context] for row in rows]
+    read = reader.spans([row.question for row in rows], [[row.text] for row in rows], contexts)
+    spans = [(span, row.answers) for (span,), row in zip(read, rows, strict=True) if span]
+    matches = [compare(span.text, answers) if answers else None for span, answers in spans]
+    em, f1 = np.mean([(match.exact_match, match.f1) for match in matches if match], 0)
+    is_right = np.array([match is not None and match.exact_match for match in matches])
+    return f"EM {100 * em:.1f} F1 {100 * f1:.1f} AUC {area(np.array([span.margin for span, _ in spans]), is_right):.3f}"
 
 
 def prepare(
     args: argparse.Namespace, tokenizer: PreTrainedTokenizerBase, longest_answer: int
-) -> tuple[list[list[Example]], list[Row]]:
-    """The batches in training order, and held-out questions."""
+) -> tuple[list[list[Example]], dict[str, Sequence[Row | Pair]]]:
+    """The batches in training order, and held-out questions by kind."""
     started = time.monotonic()
     stages = [NEAR_MISSES] if args.near_misses else CURRICULUM[-1:] if args.start else CURRICULUM
     first = args.seed + len(CURRICULUM) - len(stages)
@@ -177,6 +200,15 @@ def prepare(
         rows = random.Random(first).sample(rows, round(args.share * len(rows)))
         names = names_after(row.question for row in rows)
         rows = [contrast(row, names, first) for row in rows]
+    everyday = list[Example]()
+    if args.everyday:
+        model = load_model("mini", reader=args.reader)
+        assert isinstance(model, RetrieverReader)
+        folder = args.out.parent / "everyday"
+        pairs = every_pair(model, folder, held_out=False, seed=first)
+        everyday = everyday_examples(pairs, model.reader, longest_answer=longest_answer) * args.everyday
+        kept = [pair for pair in every_pair(model, folder, held_out=True, seed=0) if pair.is_of_file]
+        print(f"{len(everyday):,} everyday, {len(kept):,} held out", flush=True)
     tokens = Tokens(tokenizer, rows)
     wrong = WrongPassages(load_encoder(ENCODER, device=args.device), tokens, rows, args.out / "vectors.safetensors")
     plan: list[list[Example]] = []
@@ -192,6 +224,8 @@ def prepare(
             share=args.none,
             seed=seed,
         )
+        if args.everyday:
+            items = shuffled([*items, *everyday], seed)
         cuts = list(batches(items, args.batch, seed))
         total = sum(item.length for item in items)
         none = sum(not item.golds for item in items) / max(1, len(items))
@@ -202,13 +236,14 @@ def prepare(
         plan += cuts
     print(f"prepared in {time.monotonic() - started:.0f} s", flush=True)
     chosen = [row for row in held_out if row.source in CURRICULUM[-1].sets[:2] and row.answers]
-    return plan, random.Random(0).sample(chosen, min(len(chosen), 400))
+    judged: dict[str, Sequence[Row | Pair]] = {"SQuAD": chosen} | ({"everyday": kept} if args.everyday else {})
+    return plan, {name: random.Random(0).sample(some, min(len(some), JUDGED)) for name, some in judged.items()}
 
 
 def learn(
     reader: TrainedReader,
     plan: Sequence[Sequence[Example]],
-    held_out: Sequence[Row],
+    held_out: Mapping[str, Sequence[Row | Pair]],
     settings: ReaderSettings,
     args: argparse.Namespace,
 ) -> None:
@@ -250,8 +285,9 @@ def learn(
             if (step + 1) % args.save_every == 0 or step + 1 == len(steps):
                 checkpoint.save(step + 1)
                 save(reader, args.out / WEIGHTS)
-                em, f1 = figures(load_span_reader(args.out / WEIGHTS, settings), held_out)
-                print(f"  held out: EM {em:.1f} F1 {f1:.1f}", flush=True)
+                latest = load_span_reader(args.out / WEIGHTS, settings)
+                for name, rows in held_out.items():
+                    print(f"  held out, {name}: {figures(latest, rows)}", flush=True)
 
 
 def trained_parameters(reader: TrainedReader) -> dict[str, nn.Parameter]:
@@ -289,6 +325,7 @@ def main() -> None:
         "--start", type=Path, help="folder of a reader to train further, with the last stage; the mean of both is kept"
     )
     parser.add_argument("--near-misses", action="store_true", help="train it on questions that are nearly answered")
+    parser.add_argument("--everyday", type=int, default=0, help="how often to read each of the everyday questions")
     parser.add_argument("--learning-rate", type=float, default=1e-3)
     parser.add_argument("--warmup", type=int, default=100)
     parser.add_argument("--batch", type=int, default=2048, help="tokens in a batch, padding included")

@@ -8,17 +8,20 @@ Their target is "none". All sampling is seeded.
 import hashlib
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 from encoder import sentence_vectors
+from everyday import Pair
 from options import qa_rows
 from safetensors.numpy import load_file, save_file
 from transformers import PreTrainedTokenizerBase
 
 from mbc_engine.lm.encoders import Encoder
+from mbc_engine.mini.span_reader import Encoding, SpanReader
 from mbc_engine.text import split_sentences
 from mbc_engine.text.language import canonical_question
 
@@ -67,26 +70,25 @@ class Row:
     text: str
     question: str
     answers: tuple[str, ...]
+    context: ClassVar[str] = ""
 
 
 @dataclass(frozen=True)
 class Example:
-    """A question with the passage it is read with.
+    """A question with the passage, or a part of it, that it is read with.
 
     Attributes:
-        question: tokens.
-        window: the passage, or a part of it.
-        golds: first and last token of each occurrence of the answer; empty if there is no answer.
+        encoding: both.
+        golds: first and last token, of the passage, of each occurrence of the answer; empty if there is no answer.
     """
 
-    question: Sequence[int]
-    window: PassageWindow
+    encoding: Encoding
     golds: Golds
 
     @property
     def length(self) -> int:
         """Tokens, including special ones."""
-        return len(self.question) + len(self.window.ids) + 3
+        return len(self.encoding.ids)
 
 
 @dataclass(frozen=True)
@@ -154,6 +156,10 @@ class Tokens:
         """Tokens of questions; very long ones are truncated."""
         ids = self._tokenizer(list(several), add_special_tokens=False, verbose=False)["input_ids"] if several else []
         return [tokens[:_LONGEST_QUESTION] for tokens in ids]
+
+    def encoding(self, question: Sequence[int], passage: Sequence[int]) -> Encoding:
+        cls, sep = self._tokenizer.cls_token_id, self._tokenizer.sep_token_id
+        return Encoding([cls, *question, sep, *passage, sep], len(question) + 2, len(question) + 2)
 
     def golds(self, row: Row) -> Golds:
         """Token spans of the answer's occurrences, only those on word boundaries if there are any."""
@@ -322,8 +328,30 @@ def examples(
             if random.random() < _SHORT:
                 window, golds = some_sentences(tokens.passages[number], window, golds, random)
         window, golds = cut(window, golds, longest, random)
-        result.append(Example(question, window, golds))
+        result.append(Example(tokens.encoding(question, window.ids), golds))
     return [result[place] for place in random.permutation(len(result))]
+
+
+def everyday_examples(pairs: Iterable[Pair], reader: SpanReader, *, longest_answer: int) -> list[Example]:
+    """The questions of `everyday.py`, each with the window of its passage that has the answer, or the first."""
+    result = []
+    for pair in pairs:
+        for encoding, offsets in reader.encodings(pair.question, pair.text, pair.context):
+            golds: Golds = ()
+            if pair.gold:
+                start, end = pair.gold
+                inside = [place for place, (a, b) in enumerate(offsets) if a < end and b > start]
+                if not inside or offsets[inside[0]][0] > start or offsets[inside[-1]][1] < end:
+                    continue
+                golds = ((inside[0], inside[-1]),)
+            if not golds or golds[0][1] - golds[0][0] < longest_answer:
+                result.append(Example(encoding, golds))
+            break
+    return result
+
+
+def shuffled(items: Sequence[Example], seed: int) -> list[Example]:
+    return [items[place] for place in np.random.default_rng(seed).permutation(len(items))]
 
 
 def batches(items: Sequence[Example], most: int, seed: int) -> Iterator[list[Example]]:

@@ -4,9 +4,10 @@
 
 For each domain, a memory of some paragraphs that answer questions and of others beside them, each a file named after
 its title. A question is asked as it is, with its paragraph removed, and changed so that its answer no longer answers it
-(`near_misses.py`), and all passages that were read are written to `READER-DOMAIN.jsonl` with what was found in them. A
-rerun continues; more `--questions` add to what is there. Paragraphs with questions are held out of the readers'
-training. Nothing of `squad_val` or Wikinews is read.
+(`near_misses.py`), and all passages that were read are written to `READER-DOMAIN.jsonl` with what was found in them. The
+last domain is what `everyday.py` holds out, with its own questions that nothing answers. A rerun continues; more
+`--questions` add to what is there. Paragraphs with questions are held out of the readers' training. Nothing of
+`squad_val` or Wikinews is read.
 """
 
 import json
@@ -17,6 +18,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+from everyday import held_out_memory
 from near_misses import names_in, near_miss, of_another_sentence
 from options import begin, stage_parser
 from reader_data import Row, is_held_out, read_rows
@@ -39,10 +41,12 @@ DOMAINS: Final = {
     "covidqa": ("covidqa",),
     "fairytales": ("fairytaleqa_val",),
 }
+EVERYDAY: Final = "everyday"
 NOT_TRAINED_ON: Final = {"covidqa", "fairytaleqa_val"}
 PARAGRAPHS: Final = 120
 BATCH: Final = 4
 ANOTHER_NAME: Final = "another name"  # a change after which another answer than the gold may be right
+NOT_THERE: Final = "not there"  # not changed, but without an answer
 # Targets for answers that are not the only gold, by F1; see `confidence.py`.
 SOME_WORDS, HALF = 0.39, 0.55
 
@@ -109,6 +113,16 @@ def remembered(model: RetrieverReader, data: Path, domain: str, folder: Path) ->
     return asked
 
 
+def everyday(model: RetrieverReader, folder: Path) -> list[Asked]:
+    """The same for the documents that `everyday.py` holds out, all in one memory."""
+    questions = held_out_memory(model, folder)
+    random.Random(EVERYDAY).shuffle(questions)
+    return [
+        Asked(each.text, "" if each.answer else NOT_THERE, (each.answer,) if each.answer else (), Path(each.file).name)
+        for each in questions
+    ]
+
+
 def readings(
     model: RetrieverReader, bank: MemoryBank, scope: Scope, asked: Sequence[Asked]
 ) -> Iterator[dict[str, Any]]:
@@ -163,7 +177,8 @@ def main() -> None:
     model = load_model("mini", device=args.device, reader=args.reader)
     assert isinstance(model, RetrieverReader)
     asked = {domain: remembered(model, args.data, domain, args.out / domain) for domain in DOMAINS}
-    files = {domain: args.out / f"{args.reader}-{domain}.jsonl" for domain in DOMAINS}
+    asked[EVERYDAY] = everyday(model, args.out / EVERYDAY)
+    files = {domain: args.out / f"{args.reader}-{domain}.jsonl" for domain in asked}
     # All domains advance together, so that what there is can be used at any time.
     for start in range(0, args.questions, BATCH):
         for domain, file in files.items():

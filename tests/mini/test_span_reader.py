@@ -213,8 +213,12 @@ def test_no_span_is_taken_from_a_context(by_word):
     reader = by_word.reader({"hugo": 2.0, "ada": 1.0}, {}, none=3.0, window=18)
     (spans,) = reader.spans([QUESTION], [["Ada met Ada.", "the " * 30 + "Hugo"]], [["hugo > [SEP] hugo", "ada"]])
     assert [span and (span.text, span.start) for span in spans] == [("Ada", 0), ("Hugo", 120)]
-    cls, sep = reader.encoder.cls, reader.encoder.sep
-    assert reader.row([5], [6, 7], [8, 9]) == ([cls, 5, sep, 8, 9, 6, 7, sep], 3, 5)
+    ((encoding, offsets),) = reader.encodings("Who?", "Ada, the", "Hugo")
+    assert (
+        reader.encoder.tokenizer.decode(encoding.ids, skip_special_tokens=False)
+        == "[CLS] who ? [SEP] hugo [UNK] ada , the [SEP]"
+    )
+    assert (encoding.type_start, encoding.start, offsets) == (4, 6, [(0, 3), (3, 4), (5, 8)])
 
 
 def test_rivals_and_probability(by_word):
