@@ -28,6 +28,7 @@ from readings import ANOTHER_NAME, NOT_THERE
 from mbc_engine.config import AnswerConfidence, Feature, RetrieverReaderConfig, parse_model_config
 from mbc_engine.metrics import compare
 from mbc_engine.mini.confidence import features
+from mbc_engine.mini.model import reader_of
 from mbc_engine.mini.span_reader import Span
 from mbc_engine.names import CONFIG, packaged_model
 
@@ -88,6 +89,10 @@ class Answers:
         return line
 
 
+def weights_of(confidence: AnswerConfidence) -> Array:
+    return np.array([*(confidence.weights[name] for name in FEATURES), confidence.intercept])
+
+
 def probabilities(inputs: Array, line: Array) -> Array:
     return 0.5 + 0.5 * np.tanh(0.5 * (inputs @ line))
 
@@ -118,10 +123,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--readings", type=Path, required=True, help="the folder that readings.py wrote")
     parser.add_argument("--reader", required=True, help="the reader's name in mini's config.toml")
-    parser.add_argument("--like", help="the reader to whose weights this one's are drawn")
+    parser.add_argument("--like", help="the reader to whose weights in config.toml this one's are drawn")
     parser.add_argument("--write", action="store_true", help="write the result to mini's config.toml")
     args = parser.parse_args()
-    like = None if args.like is None else read(args.readings, args.like)[1].fitted()
+    path = packaged_model("mini") / CONFIG
+    config = parse_model_config(path.read_text(encoding="utf-8"), str(path))
+    assert isinstance(config, RetrieverReaderConfig)
+    settings = config.retriever_reader
+    like = None if args.like is None else weights_of(reader_of(settings, args.like).confidence)
     domains, answers = read(args.readings, args.reader)
     held_out = np.empty(len(domains))
     for domain in sorted(set(domains)):
@@ -133,10 +142,6 @@ def main() -> None:
     found = {name: round(float(value), 4) for name, value in zip(FEATURES, line, strict=False)}
     print(report("all", probabilities(answers.inputs, line), answers), found, f"intercept {line[-1]:.4f}")
     if args.write:
-        path = packaged_model("mini") / CONFIG
-        config = parse_model_config(path.read_text(encoding="utf-8"), str(path))
-        assert isinstance(config, RetrieverReaderConfig)
-        settings = config.retriever_reader
         readers = []
         for reader in settings.readers:
             kept = {"sure": reader.confidence.sure, "perhaps": reader.confidence.perhaps}
