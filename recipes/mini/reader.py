@@ -310,12 +310,15 @@ def start_from(reader: TrainedReader, folder: Path) -> None:
 
 
 @torch.no_grad()
-def meet(reader: TrainedReader, start: Path) -> None:
-    """Average these weights with those training started from, which is better than either (Wortsman et al. 2022)."""
+def meet(reader: TrainedReader, start: Path, share: float) -> None:
+    """Average these weights with those training started from, which is better than either (Wortsman et al. 2022).
+
+    The new ones count for a `share`.
+    """
     ends = {name: value.clone() for name, value in trained_parameters(reader).items()}
     start_from(reader, start)
     for name, value in trained_parameters(reader).items():
-        value.lerp_(ends[name], 0.5)
+        value.lerp_(ends[name], share)
 
 
 def main() -> None:
@@ -324,6 +327,7 @@ def main() -> None:
     parser.add_argument(
         "--start", type=Path, help="folder of a reader to train further, with the last stage; the mean of both is kept"
     )
+    parser.add_argument("--new-weight", type=float, default=0.5, help="what the new weights count for in that mean")
     parser.add_argument("--near-misses", action="store_true", help="train it on questions that are nearly answered")
     parser.add_argument("--everyday", type=int, default=0, help="how often to read each of the everyday questions")
     parser.add_argument("--learning-rate", type=float, default=1e-3)
@@ -355,7 +359,7 @@ def main() -> None:
             module.to(precision)  # trained parameters, and the weights that they change, keep theirs
     learn(reader.to(args.device).train(), plan, held_out, settings, args)
     if args.start:
-        meet(reader, args.start)
+        meet(reader, args.start, args.new_weight)
         save(reader, args.out / WEIGHTS)
 
 
