@@ -15,8 +15,8 @@ part wikinews, and is written without everyday and removed if these are missing.
   measured on all of them, reading on the first 500.
 - wikinews: 130 questions as a person would type them, over 43 articles; 30 have no answer there. Wrong answers are
   listed in `wikinews-wrong.json` for inspection.
-- everyday: 450 questions about some 110 files as people have them, which the readers were not trained on; a third has
-  no answer there.
+- everyday: 450 questions about 158 files as people have them, which the readers were not trained on; a third have no
+  answer there.
 - removed: 300 questions as they are, and without the paragraph that answers them.
 - writing: answers written by a chat LM (`--llm`), compared with the extracted ones; only if named. The first 30 are in
   `writing.txt` for inspection.

@@ -5,8 +5,8 @@
 
 Fits the features of `mbc_engine/mini/confidence.py` to what `readings.py` wrote. Each domain is also judged by the
 others' fit; the worst is what to expect of other people's files, next to the error that as few answers would have by
-chance if the fit were true. The large reader is slow, so there are fewer readings of it: `--like small` draws its weights
-to those of the small one. `--write` puts the result into mini's `config.toml`.
+chance if the fit were true. `--like small` draws the weights to those that the package has for the small reader, since
+some signs are rare in the readings. `--write` puts the result into mini's `config.toml`.
 
 Sets with one gold answer per question lack others that people would give. Of the answers that share words with one gold
 of SQuADShifts' reviews and posts, but are not equal to it, 39% (F1 below 0.5) and 55% (F1 of 0.5 or more) were another
@@ -35,7 +35,7 @@ from mbc_engine.names import CONFIG, packaged_model
 FEATURES: Final[tuple[Feature, ...]] = get_args(Feature)
 # How much weights are drawn to 0, or to those of another reader.
 TO_NONE, TO_OTHER = 1.0, 30.0
-# Weight of a question that was changed so that nothing answers it; one with an answer has 1. With it, one in three is of that kind.
+# Weight of a question that was changed so that nothing answers it; others have 1. With it, one in three is of that kind.
 NONE_WEIGHT: Final = 0.25
 CHANCES: Final = 200
 

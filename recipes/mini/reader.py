@@ -4,8 +4,9 @@
     python recipes/mini/reader.py --data ../shared/data --out build/mini/readers/small --reader small --threads 2 \\
         --learning-rate 1e-3 --share 0.78
 
-Trains on short sentences first, then on paragraphs of other domains, last on encyclopedias; a sixteenth of the articles
-is held out for the scores it prints. After an interruption, a rerun resumes from the last checkpoint. Runs unchanged on
+Trains on short sentences first, then on paragraphs of other domains, last on encyclopedias; with `--start`, on the last
+stage again, or on near misses and everyday questions (`near_misses.py`, `everyday.py`). A sixteenth of the articles is
+held out for the scores it prints. After an interruption, a rerun resumes from the last checkpoint. Runs unchanged on
 a GPU (`--device cuda`). Nothing of a validation or test set is read.
 """
 
@@ -329,7 +330,9 @@ def main() -> None:
     )
     parser.add_argument("--new-weight", type=float, default=0.5, help="what the new weights count for in that mean")
     parser.add_argument("--near-misses", action="store_true", help="train it on questions that are nearly answered")
-    parser.add_argument("--everyday", type=int, default=0, help="how often to read each of the everyday questions")
+    parser.add_argument(
+        "--everyday", type=int, default=0, help="with --start: how often to read each of the everyday questions"
+    )
     parser.add_argument("--learning-rate", type=float, default=1e-3)
     parser.add_argument("--warmup", type=int, default=100)
     parser.add_argument("--batch", type=int, default=2048, help="tokens in a batch, padding included")
