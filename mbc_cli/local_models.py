@@ -148,7 +148,8 @@ class RunCommand:
             hint = "Start one with `mbc train --preset NAME --data SPEC`."
             raise ConfigError(f"There is no run to resume at {run}.", hint=hint) from error
         except (OSError, ValueError, TypeError) as error:
-            raise ConfigError(f"{run / COMMAND} cannot be read: {error}", hint="Start a new run.") from error
+            reason = "it does not hold a command" if isinstance(error, TypeError) else error
+            raise ConfigError(f"{run / COMMAND} cannot be read: {reason}.", hint="Start a new run.") from error
 
 
 def command_of(run: Path) -> RunCommand | None:

@@ -170,7 +170,7 @@ def save_random(folder, family, tokenizer, seed, **sizes):
     import torch
     from transformers import AutoConfig, AutoModel, AutoModelForCausalLM
 
-    kind = AutoModelForCausalLM if family in ("gpt2", "llama") else AutoModel
+    kind = AutoModel if family in ("bert", "t5") else AutoModelForCausalLM
     torch.manual_seed(seed)
     kind.from_config(AutoConfig.for_model(family, vocab_size=len(tokenizer), **sizes)).save_pretrained(folder)
     tokenizer.save_pretrained(folder)

@@ -21,18 +21,9 @@ def test_read_mode_with_and_without_a_number(name):
     assert refused.value.hint
 
 
-@pytest.mark.parametrize(
-    ("bank", "expected"),
-    [
-        ("node-2:/data/b.mbc", True),
-        ("10.0.0.7:/b.mbc", True),
-        ("C:/b.mbc", False),
-        ("a:b.mbc", False),
-        ("b/c:/d", False),
-    ],
-)
-def test_banks_of_a_cluster(bank: str, expected: bool) -> None:
-    assert is_on_cluster(PurePosixPath(bank)) is expected
+def test_banks_of_a_cluster():
+    banks = ["node-2:/data/b.mbc", "10.0.0.7:/b.mbc", "C:/b.mbc", "a:b.mbc", "b/c:/d"]
+    assert [bank for bank in banks if is_on_cluster(PurePosixPath(bank))] == banks[:2]
 
 
 WRONG_NUMBERS = ("", "x", "-1", "²", "02", "1.5", "2:3", 5000 * "9")

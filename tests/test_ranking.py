@@ -66,11 +66,11 @@ def test_blocks_rank_like_one_sort(documents, cuts, top):
     assert is_like(in_blocks(documents, cuts, top), slow_ranking(documents, top))
 
 
-@given(
-    scores=st.lists(st.sampled_from([NOTHING, -500.0, -1.0, 0.0, 0.5, 200.0]), min_size=1, max_size=40),
-    cuts=st.lists(st.integers(1, 39), max_size=6),
-    top=st.integers(1, 12),
-)
+SCORES = st.lists(st.sampled_from([NOTHING, -500.0, -1.0, 0.0, 0.5, 0.7, 200.0]), min_size=1, max_size=40)
+CUTS = st.lists(st.integers(1, 39), max_size=6)
+
+
+@given(scores=SCORES, cuts=CUTS, top=st.integers(1, 12))
 def test_chunks_without_lengths_are_documents(scores, cuts, top):
     documents = [[score] for score in scores]
     plain, given_lengths = (in_blocks(documents, cuts, top, plain=plain) for plain in (True, False))
@@ -78,11 +78,7 @@ def test_chunks_without_lengths_are_documents(scores, cuts, top):
     assert is_like(plain, slow_ranking(documents, top))
 
 
-@given(
-    scores=st.lists(st.sampled_from([NOTHING, -500.0, -1.0, 0.0, 0.5, 0.7, 200.0]), min_size=1, max_size=40),
-    cuts=st.lists(st.integers(1, 39), max_size=6),
-    top=st.integers(1, 12),
-)
+@given(scores=SCORES, cuts=CUTS, top=st.integers(1, 12))
 def test_rankings_of_parts_join_to_that_of_all(scores, cuts, top):
     whole, parts = Ranking(top), []
     for part in np.split(np.array(scores, np.float32), sorted({cut for cut in cuts if cut < len(scores)})):

@@ -7,16 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mbc_engine.bank import (
-    BankHeader,
-    CodeShape,
-    MemoryBank,
-    ModelSignature,
-    Origin,
-    StoredDocument,
-    code_uses,
-    find_documents,
-)
+from mbc_engine.bank import BankHeader, CodeShape, StoredDocument, code_uses, find_documents
 from mbc_engine.text import Chunk
 from tests.text_models import StandIn
 
@@ -53,16 +44,7 @@ def test_find_by_digest(made):
         assert rows(bank, "/a") == []
 
 
-SIGNATURE = ModelSignature("m", "aa", "bb")
-
-
-def _document(number, codes, texts=None):
-    chunks = None if texts is None else [Chunk(text, 100 * at) for at, text in enumerate(texts)]
-    origins = (Origin(f"/{number}", "", None),)
-    return StoredDocument(f"{number:032x}"[::-1], len(codes), 9, origins, np.array(codes), texts=chunks)
-
-
-def test_typical_chunks_and_distinctive_words():
+def test_typical_chunks_and_distinctive_words(made):
     texts = {
         "The harbour closed early.": (1, 2, 3),
         "A ship left the harbour.": (1, 2, 4),
@@ -71,9 +53,10 @@ def test_typical_chunks_and_distinctive_words():
         "Rain again.": (0, 0, 0),
         "Rain, and a ship.": (0, 0, 0),
     }
-    with MemoryBank.create(None, SIGNATURE, CodeShape(3, 1, 5, per_position=True), 2, keeps_text=True) as bank:
+    with replace(made, shape=CodeShape(3, 1, 5, per_position=True)).bank(keeps_text=True) as bank:
         for number, (text, codes) in enumerate(texts.items()):
-            bank.put([_document(number, [[[code] for code in codes]], [text])])
+            chunk = np.array(codes).reshape(1, 3, 1)
+            bank.put([made.item(f"/{number}", number, codes=chunk, texts=[Chunk(text, 0)])])
         first, last, unused = code_uses(bank, [(0, 0, 1), (0, 2, 4), (0, 1, 4)], top=3)
     # Codes that the four chunks share with all four: 7, 8, 8 and 6; the third, as typical as the second, comes later.
     assert first.chunks == 4
@@ -90,14 +73,13 @@ def test_typical_chunks_and_distinctive_words():
     assert unused == (0, [], [])
 
 
-def test_lm_texts_come_from_unchanged_files():
+def test_lm_texts_come_from_unchanged_files(made):
     first, second = "The harbour closed early, and no ship left it. " * 3, "The harbour opened again. " * 5
     model, files = StandIn(first + second), {"/0": f"{first.strip()}\n{second.strip()}", "/1": "Now something else."}
     chunks = [Chunk(first.strip(), 0), Chunk(second.strip(), len(first.strip()) + 1)]
-    with MemoryBank.create(None, SIGNATURE, CodeShape(1, 1, 2, per_position=True), 2, keeps_text=True) as bank:
-        for number in range(3):
-            origins = (Origin(f"/{number}", "", None),)
-            bank.put([StoredDocument(f"{number:032x}", 2, 9, origins, np.ones((2, 1, 1), int), texts=chunks)])
+    with replace(made, shape=CodeShape(1, 1, 2, per_position=True)).bank(keeps_text=True) as bank:
+        codes = np.ones((2, 1, 1), int)
+        bank.put([made.item(f"/{number}", number, codes=codes, texts=chunks) for number in range(3)])
         *_, end = bank.recode_texts(model.open, to_lm=True)
         assert end.done == 6
         (use,) = code_uses(bank, [(0, 0, 1)], file_text=lambda document: files.get(document.origin.source))
@@ -110,14 +92,14 @@ def test_lm_texts_come_from_unchanged_files():
 
 
 @given(st.lists(st.integers(1, 4), max_size=8), st.integers(1, 2), st.booleans(), st.booleans(), st.integers(0, 100))
-def test_code_uses_match_a_loop(lengths, levels, per_position, keeps_origins, seed):
+def test_code_uses_match_a_loop(made, lengths, levels, per_position, keeps_origins, seed):
     shape, random = CodeShape(3, levels, 5, per_position), np.random.default_rng(seed)
-    with (
-        pytest.MonkeyPatch.context() as patch,
-        MemoryBank.create(None, SIGNATURE, shape, 2, keeps_origins=keeps_origins) as bank,
-    ):
+    documents = [
+        made.item(f"/{at}", at, codes=random.integers(0, 5, (length, 3, levels))) for at, length in enumerate(lengths)
+    ]
+    with pytest.MonkeyPatch.context() as patch, replace(made, shape=shape).bank(keeps_origins=keeps_origins) as bank:
         patch.setattr(BankHeader, "block_chunks", property(lambda header: 5))
-        bank.put([_document(at, random.integers(0, 5, (length, 3, levels))) for at, length in enumerate(lengths)])
+        bank.put(documents)
         places = list(np.ndindex(levels, shape.positions, 5))
         for (level, position, code), found in zip(places, code_uses(bank, places, top=3), strict=True):
             users = [

@@ -46,12 +46,6 @@ def refusal(path, words, *, read_only=False):
     return caught.value
 
 
-def raw(path, script):
-    connection = sqlite3.connect(path, isolation_level=None)
-    connection.executescript(script)
-    connection.close()
-
-
 def test_missing_bank_says_how_to_make_one(made, tmp_path):
     path = tmp_path / "none.mbc"
     for read_only in (False, True):
@@ -112,14 +106,14 @@ DAMAGES = [
 
 
 @pytest.mark.parametrize("script", DAMAGES)
-def test_foreign_schema_or_header_is_refused(bank_file, script):
-    raw(bank_file, script)
+def test_foreign_schema_or_header_is_refused(made, bank_file, script):
+    made.execute(bank_file, script)
     for read_only in (False, True):
         refusal(bank_file, "is damaged", read_only=read_only)
 
 
-def test_newer_format_is_refused(bank_file):
-    raw(bank_file, "PRAGMA user_version = 8")
+def test_newer_format_is_refused(made, bank_file):
+    made.execute(bank_file, "PRAGMA user_version = 8")
     refusal(bank_file, "newer mbc .bank format 8; this one reads 7.")
 
 

@@ -1,8 +1,5 @@
 """What `verify` finds. Each damage is visible only to the check in question: the file itself stays sound."""
 
-import sqlite3
-from contextlib import closing
-
 import pytest
 
 from mbc_engine.bank import BankHeader, text_codec
@@ -23,12 +20,8 @@ def path(made, tmp_path, monkeypatch):
 
 
 def test_a_sound_bank_is_counted(path):
-    assert list(verify(path)) == [
-        Progressed("verify blocks", 1, 3),
-        Progressed("verify blocks", 2, 3),
-        Progressed("verify blocks", 3, 3),
-        BankVerified(8, 15, 0),
-    ]
+    steps = [Progressed("verify blocks", block, 3) for block in (1, 2, 3)]
+    assert list(verify(path)) == [*steps, BankVerified(8, 15, 0)]
 
 
 def test_a_file_that_cannot_be_opened_is_damage_too(path):
@@ -64,6 +57,7 @@ DAMAGES = {
 COPY = "INSERT INTO blocks SELECT 9, documents, origins, chunks, crc, keys, digests, lengths, described, texts, outlines FROM blocks"
 TWICE = "deflate(CAST(x'0100000000000000' || zeroblob(8 * documents - 8) AS BLOB))"
 COLUMNS = "keys, digests, lengths, described"
+FIRST_COLUMNS = f"({COLUMNS}) = (SELECT {COLUMNS} FROM blocks WHERE id = 1)"
 CONTRADICTIONS = {
     "UPDATE blocks SET keys = zeroblob(length(keys)) WHERE id = 2": ("block 2", "index does not match"),
     "UPDATE blocks SET lengths = deflate(x'00') WHERE id = 2": ("block 2", ""),
@@ -80,10 +74,7 @@ CONTRADICTIONS = {
     "UPDATE blocks SET texts = deflate(zeroblob(8)) WHERE id = 2": ("block 2", "do not add up"),
     f"UPDATE blocks SET texts = {TWICE} WHERE id = 2": ("texts", "belong to several chunks"),
     "UPDATE blocks SET texts = deflate(zeroblob(8 * documents)) WHERE id = 2": ("block 2", "no text has such"),
-    f"UPDATE blocks SET ({COLUMNS}) = (SELECT {COLUMNS} FROM blocks WHERE id = 1) WHERE id = 2": (
-        "documents",
-        "3 are stored more than once",
-    ),
+    f"UPDATE blocks SET {FIRST_COLUMNS} WHERE id = 2": ("documents", "3 are stored more than once"),
 }
 
 
@@ -93,8 +84,7 @@ def test_damage_is_found_where_it_is(made, path, damage):
     if damage in CONTRADICTIONS:
         made.tampered(path, damage)
     else:
-        with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-            connection.execute(damage)
+        made.execute(path, damage)
     where, what = (DAMAGES | CONTRADICTIONS)[damage]
     found = made.damages(path)
     assert any(event.where.startswith(where) and what in event.what for event in found), found

@@ -40,24 +40,16 @@ def test_words_are_folded_and_stemmed():
 @pytest.mark.parametrize(
     ("written", "sought"),
     [
-        *(("Ge\u00adsamt\u00adkonzept", "Gesamtkonzept"), ("ket\u200btle", "kettle")),
-        *(
-            ("s\0t\x1b[31mone\x1b[0m", "stone"),
-            ("sta\ufb00 o\ufb03cer", "staff officer"),
-            ("\uff2d\uff22\uff23", "mbc"),
-        ),
+        *(("Ge\u00adsamt\u00adkonzept", "Gesamtkonzept"), ("ket\u200btle", "kettle"), ("\uff2d\uff22\uff23", "mbc")),
+        *(("s\0t\x1b[31mone\x1b[0m", "stone"), ("sta\ufb00 o\ufb03cer", "staff officer")),
         ("\N{PARTY POPPER} Ylva", "\N{PARTY POPPER}"),
         *(("1,240 m", "1240"), ("1.234.567", "1234567"), ("5\u2009000 bricks", "5000"), ("5 000 bricks", "5,000")),
         *(("Troms\u00f8", "Tromso"), ("M\u00fcller", "Mueller"), ("Mueller", "M\u00fcller")),
         *(("Stra\u00dfe", "Strasse"), ("an e-mail", "email"), ("an email", "e\u2011mail"), ("O'Brien", "obrien")),
         *(("the N.A.S.A. log", "NASA"), ("in C# and", "C#"), ("in C++, and", "c++"), ("INV-2024-17", "inv202417")),
         *(("The Who will play", "The Who"), ("set max_size", "size"), ("the RBC113", "RBC")),
-        *(
-            ("call trimPath(url)", "path"),
-            ("an HTTPServer of", "server"),
-            ("TideChart", "tide"),
-            ("trimPath", "trimpath"),
-        ),
+        *(("call trimPath(url)", "path"), ("an HTTPServer of", "server")),
+        *(("TideChart", "tide"), ("trimPath", "trimpath")),
         *(("a 3.5 mm plug", "3.5"), ("3,5 kg", "3.5 kilos"), ("v2.10.3", "2.10.3"), ("at 10:30", "10.30")),
     ],
 )

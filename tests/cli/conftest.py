@@ -2,14 +2,13 @@
 
 import hashlib
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import typer
-from typer.testing import CliRunner, Result
+from typer.testing import CliRunner
 
 from mbc_cli.app import app
 from mbc_engine import ingest as ingest_files
@@ -21,7 +20,6 @@ from tests.cli.stub_memory import StubMemory
 from tests.conftest import qa_examples, write_questions
 from tests.needs import share_language_model
 
-Run = Callable[..., Result]
 # Built once: otherwise a runner builds all commands for each that it runs.
 COMMANDS = typer.main.get_command(app)
 
@@ -43,11 +41,13 @@ def home(tmp_path, tmp_path_factory, monkeypatch):
 
 @pytest.fixture
 def mbc(monkeypatch):
-    """Runs `mbc` with arguments in this process."""
+    """Runs `mbc` with arguments in this process; it has to end with this exit code, or with any if `code` is None."""
     monkeypatch.setattr("typer.testing._get_command", lambda _: COMMANDS)
 
-    def run(*arguments, stdin=None):
-        return CliRunner().invoke(app, [str(argument) for argument in arguments], input=stdin)
+    def run(*arguments, stdin=None, code=0):
+        result = CliRunner().invoke(app, [str(argument) for argument in arguments], input=stdin)
+        assert code in (None, result.exit_code), f"{arguments}: {result.exit_code}\n{result.stderr}"
+        return result
 
     return run
 
@@ -57,8 +57,8 @@ def refusal(mbc):
     """Runs `mbc` with arguments that it has to refuse with an exit code; gives its error, a line and one for a hint."""
 
     def run(code, *arguments):
-        result = mbc(*arguments)
-        assert (result.exit_code, result.stdout) == (code, ""), arguments
+        result = mbc(*arguments, code=code)
+        assert result.stdout == "", arguments
         assert re.fullmatch(r"Error: .*\n(  .*\n)?", result.stderr), result.stderr
         return result.stderr
 
@@ -112,7 +112,7 @@ def write_notes(folder):
 @pytest.fixture
 def ingest(mbc, model):
     """Runs `mbc ingest` with the tiny model, reading files in this process."""
-    return lambda *arguments: mbc("ingest", *arguments, "--model", model, "--workers", 0)
+    return lambda *arguments, code=0: mbc("ingest", *arguments, "--model", model, "--workers", 0, code=code)
 
 
 @pytest.fixture(scope="session")
@@ -139,8 +139,8 @@ def bank(ingested, notes, home):
 
 @pytest.fixture
 def questions(home):
-    """A file of 44 questions with their documents and answers."""
-    return write_questions(home / "questions.jsonl", qa_examples(44))
+    """Makes a file of so many questions, with their documents and answers: `questions(44)`."""
+    return lambda count: write_questions(home / "questions.jsonl", qa_examples(count))
 
 
 @pytest.fixture
@@ -157,10 +157,10 @@ def record():
 def make_bank(home):
     """Makes a bank of records without a model; a record of n bytes has n chunks, and codes 0 to n - 1 modulo 8."""
 
-    def make(name, *records, keeps_origins=True):
+    def make(name, *records, keeps_origins=True, model="tiny"):
         shape = CodeShape(tokens=2, levels=1, num_codes=8, per_position=False)
         books = 0.125 * np.arange(24, dtype=np.float32).reshape(1, 1, 8, 3)
-        signature = ModelSignature("tiny", "a" * 16, fingerprint(books))
+        signature = ModelSignature(model, "a" * 16, fingerprint(books))
         with MemoryBank.create(home / name, signature, shape, 3, keeps_origins=keeps_origins) as bank:
             codes = (np.arange(each.size).repeat(2).reshape(-1, 2, 1) % 8 for each in records)
             bank.put(list(map(StoredDocument.of, records, codes)))

@@ -19,13 +19,12 @@ from tests.cli.stub_memory import answer, source
 def test_link_to_a_file_with_a_hostile_name(monkeypatch):
     console = Console(force_terminal=True, width=200, file=io.StringIO(), color_system="standard", highlight=False)
     monkeypatch.setattr(render, "out", console)
-    hostile = source("/a\x1b]8;;http:evil\x07.txt", "Ada moved.", line=3, date="2024-05-06")
+    hostile = source("/a\x1b]8;;http:evil\x07.txt", "Ada moved.", line=3)
     show_answer(answer("Aalen", hostile, source("gone.txt", None, state="gone", text_from="bank")))
     output = console.file.getvalue()
     assert re.findall(r"\x1b]8;[^;]*;([^\x1b]*)\x1b", output) == [Path(hostile.path).as_uri(), ""]
     assert "%1B%5D8" in output
     assert "a␛]8;;http:evil␇.txt:3" in output
-    assert " (2024-05-06)" in output
 
 
 @pytest.mark.parametrize(
@@ -94,12 +93,9 @@ def test_closest_passages(capsys):
     ]
 
 
-def test_withheld_answers_and_names_of_banks(capsys):
+def test_a_withheld_answer(capsys):
     show_answer(answer(None, withheld=True))
-    show_answer(answer("Aalen", source()), with_bank=True)
-    withheld, _, trust = capsys.readouterr().out.splitlines()[:3]
-    assert withheld == "Withheld: only 82% confident."
-    assert trust == "82% confident (high), found in /notes/ada.txt, in memory.mbc"
+    assert capsys.readouterr().out == "Withheld: only 82% confident.\n"
 
 
 def test_written_answer_lists_cited_sources(capsys):
@@ -140,18 +136,17 @@ def test_an_answer_without_some_banks_says_so(capsys):
 
 
 @pytest.mark.parametrize(
-    ("question", "passage", "day", "is_noted"),
+    ("question", "day", "is_noted"),
     [
-        ("What was the rent in 2023?", "In 2024 the rent was 900 euros.", None, True),
-        ("What was the rent in 2023?", "In 2024 the rent was 900 euros.", "2023-05-01", False),  # the document's day
-        ("What was the rent?", "In 2024 the rent was 900 euros.", None, False),
+        ("What was the rent in 2023?", None, True),
+        ("What was the rent in 2023?", "2023-05-01", False),  # the document's day
+        ("What was the rent?", None, False),
     ],
 )
-def test_an_answer_of_another_time_gets_a_note(question, passage, day, is_noted):
-    made = answer("900 euros", source("/rent.txt", passage, date=day), question=question)
-    note = answer_json(made, [], 0.0)["note"]
-    assert (note == "The passage of this answer is about another time than the question.") is is_noted
-    assert is_noted or note is None
+def test_an_answer_of_another_time_gets_a_note(question, day, is_noted):
+    rent = source("/rent.txt", "In 2024 the rent was 900 euros.", date=day)
+    note = answer_json(answer("900 euros", rent, question=question), [], 0.0)["note"]
+    assert note == ("The passage of this answer is about another time than the question." if is_noted else None)
 
 
 def test_json_of_an_answer():

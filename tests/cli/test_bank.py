@@ -83,9 +83,7 @@ def shards(make_bank, record):
 
 def test_a_bank_is_made_or_grows(mbc, shards):
     before = shards[1].read_bytes()
-    result = mbc("bank", "merge", *shards, "--bank", "all.mbc")
-    assert result.exit_code == 0
-    assert "3 documents from 4 origins, 13 chunks" in result.stdout
+    assert "3 documents from 4 origins, 13 chunks" in mbc("bank", "merge", *shards, "--bank", "all.mbc").stdout
     summary = json.loads(mbc("bank", "merge", shards[1], "--bank", shards[0], "--json").stdout)
     assert (summary["documents"], summary["origins"], summary["chunks"]) == (3, 4, 13)
     assert shards[1].read_bytes() == before
@@ -98,25 +96,18 @@ def test_failed_merge_leaves_no_bank(refusal, shards, home):
     assert not list(home.glob("all.mbc*"))
 
 
-@pytest.fixture
-def intact(make_bank, record):
-    return make_bank("made.mbc", *(record(f"/{number}", "x" * number) for number in range(1, 41)))
-
-
-def test_damage_is_named_and_an_error(mbc, intact):
+def test_damage_is_named_and_an_error(mbc, make_bank, record):
+    intact = make_bank("made.mbc", *(record(f"/{number}", "x" * number) for number in range(1, 41)))
     result = mbc("bank", "verify", "--bank", intact)
-    assert (result.exit_code, result.stderr) == (0, "")
-    assert result.stdout == f"{intact} is intact: 40 documents, 820 chunks.\n"
+    assert (result.stdout, result.stderr) == (f"{intact} is intact: 40 documents, 820 chunks.\n", "")
     with sqlite3.connect(intact) as connection:
         connection.execute("UPDATE codes SET data = CAST(zeroblob(length(data)) AS BLOB)")
     connection.close()
-    result = mbc("bank", "verify", "--bank", intact)
-    assert result.exit_code == 5
+    result = mbc("bank", "verify", "--bank", intact, code=5)
     assert "block 1: the checksum of its codes does not match\n" in result.stdout
     assert f"{intact} is damaged in 3 places." in result.stderr
-    result = mbc("bank", "verify", "--bank", intact, "--json")
-    report = json.loads(result.stdout)
-    assert (result.exit_code, report["ok"]) == (5, False)
+    report = json.loads(mbc("bank", "verify", "--bank", intact, "--json", code=5).stdout)
+    assert report["ok"] is False
     assert [finding["where"] for finding in report["findings"]] == ["block 1", "counts", "blocks"]
 
 
@@ -127,8 +118,7 @@ def test_a_bank_goes_out_and_comes_back(mbc, small_bank, home):
     summary = json.loads(mbc("bank", "export", "e.jsonl", "--bank", small_bank, "--json").stdout)
     assert (summary["documents"], summary["sha256"]) == (2, hashlib.sha256(lines).hexdigest())
     assert (home / "e.jsonl").read_bytes() == lines
-    result = mbc("bank", "import", "e.jsonl", "--bank", "new.mbc")
-    assert "2 documents from 3 origins, 8 chunks" in result.stdout
+    assert "2 documents from 3 origins, 8 chunks" in mbc("bank", "import", "e.jsonl", "--bank", "new.mbc").stdout
     assert mbc("bank", "export", "--bank", "new.mbc").stdout_bytes == lines
     summary = json.loads(mbc("bank", "import", "-", "--bank", "newer.mbc", "--json", stdin=lines).stdout)
     assert (summary["imported"], summary["bank"]["documents"]) == (2, 2)
@@ -138,39 +128,31 @@ def test_a_file_is_replaced_only_by_force(mbc, refusal, small_bank, home):
     (home / "e.jsonl").write_text("mine")
     assert "--force" in refusal(2, "bank", "export", "e.jsonl", "--bank", small_bank)
     assert (home / "e.jsonl").read_text() == "mine"
-    assert mbc("bank", "export", "e.jsonl", "--bank", small_bank, "--force").exit_code == 0
+    mbc("bank", "export", "e.jsonl", "--bank", small_bank, "--force")
     assert (home / "e.jsonl").read_bytes() == mbc("bank", "export", "--bank", small_bank).stdout_bytes
 
 
-def test_unwritable_target_is_an_error(mbc, small_bank, home):
+def test_unwritable_target_is_an_error(refusal, small_bank, home):
     os.mkfifo(home / "pipe")
     missing = "nowhere/e.jsonl cannot be written: no such file or directory"
     for name, message in (("pipe", "is not a file"), (".", "is not a file"), ("nowhere/e.jsonl", missing)):
-        result = mbc("bank", "export", name, "--bank", small_bank, "--force")
-        assert (result.exit_code, message in result.stderr) == (2, True)
+        assert message in refusal(2, "bank", "export", name, "--bank", small_bank, "--force")
 
 
-@pytest.fixture
-def other(tiny, tmp_path_factory):
-    """The folder of another tiny model."""
-    folder = tmp_path_factory.mktemp("models") / "other"
+def test_a_bank_gets_another_model(mbc, bank, tiny, home, monkeypatch):
     overrides = ("gpt2", "bert", "model.codebook.codes=16")
-    save_model(tiny.model(*overrides), tiny.config(*overrides), folder)
-    return folder
-
-
-def test_a_bank_gets_another_model(mbc, bank, other, monkeypatch):
+    save_model(tiny.model(*overrides), tiny.config(*overrides), home / "other")
     reencode = engine.reencode
 
     def interrupted(*arguments, **options):
         signal.raise_signal(signal.SIGINT)
         yield from reencode(*arguments, **options)
 
-    command = ("bank", "reencode", "--bank", bank, "--model", other, "--workers", 0)
+    command = ("bank", "reencode", "--bank", bank, "--model", home / "other", "--workers", 0)
     with monkeypatch.context() as patch:
         patch.setattr(engine, "reencode", interrupted)
-        stopped = mbc(*command)
-    assert (stopped.exit_code, stopped.stdout, "The bank is unchanged" in stopped.stderr) == (130, "", True)
+        stopped = mbc(*command, code=130)
+    assert stopped.stdout == "" and "The bank is unchanged" in stopped.stderr
     assert mbc(*command).stdout.startswith("Re-encoded 2 documents, 2 chunks in ")
     with MemoryBank.open(bank, read_only=True) as memory:
         assert (memory.header.shape.num_codes, memory.totals().documents) == (16, 2)
@@ -184,7 +166,7 @@ def test_compacting_recodes_there_and_back(ingest, mbc, home, monkeypatch):
     story = "The river rose in the night. The bridge held. Ada moved to Bergen, and nobody asked why. "
     monkeypatch.setattr("mbc_cli.commands.bank.text_model", StandIn(story * 2).open)
     (home / "0.txt").write_text(story)
-    assert ingest("0.txt", "--bank", "b.mbc", "--text", "--codec", "zstd").exit_code == 0
+    ingest("0.txt", "--bank", "b.mbc", "--text", "--codec", "zstd")
     before = mbc("bank", "export", "--bank", "b.mbc").stdout_bytes
     for codec, expected in (("lm", ("5eed" * 4, 1, 0)), ("zstd", (None, 0, 1))):
         compacted = mbc("bank", "compact", "--bank", "b.mbc", "--codec", codec, "--json")

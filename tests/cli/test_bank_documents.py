@@ -16,9 +16,7 @@ def show(mbc, bank):
     """Show a document as JSON."""
 
     def run(name, bank=bank):
-        result = mbc("bank", "show", name, "--bank", bank, "--json")
-        assert result.exit_code == 0
-        return list(map(json.loads, result.stdout.splitlines()))
+        return list(map(json.loads, mbc("bank", "show", name, "--bank", bank, "--json").stdout.splitlines()))
 
     return run
 
@@ -27,8 +25,7 @@ def test_everything_about_a_document_is_shown(mbc, bank, home):
     lines = mbc("bank", "show", "notes/ada.txt", "--bank", bank).stdout.splitlines()
     assert lines[0].startswith("read from  notes/ada.txt, ")
     assert lines[0].endswith(", unchanged")
-    text = (home / "notes/ada.txt").read_text()
-    assert lines[2:] == ["bytes      49", "chunks     1, 2 bytes of codes", "", text]
+    assert lines[2:] == ["bytes      49", "chunks     1, 2 bytes of codes", "", (home / "notes/ada.txt").read_text()]
 
 
 @pytest.mark.parametrize("is_kept", [True, False])
@@ -59,7 +56,7 @@ def test_few_of_many_places_are_looked_at(mbc, show, make_bank, record, home, mo
     assert [origin["state"] for origin in document["origins"]] == ["gone", "gone", "unknown", "unknown"]
 
 
-def test_ways_to_name_a_file(mbc, show, make_bank, record, home, monkeypatch):
+def test_ways_to_name_a_file(mbc, refusal, show, make_bank, record, home, monkeypatch):
     monkeypatch.setenv("HOME", str(home))
     places = [f"{home}/a/x.txt", f"{home}/b/x.txt", f"{home}/b/deep/-y z.txt", f"{home}/b/rows.csv"]
     path = make_bank("b.mbc", *(record(place, place, "7" * place.endswith("csv")) for place in places))
@@ -73,20 +70,19 @@ def test_ways_to_name_a_file(mbc, show, make_bank, record, home, monkeypatch):
         assert found(f"./{name}" if name[0] == "-" else name) == ["b/deep/-y z.txt"]
     assert found("rows.csv#7") == found("rows.csv") == ["b/rows.csv"]
     assert found("b/") == ["b/deep/-y z.txt", "b/rows.csv", "b/x.txt"]
-    several = mbc("bank", "show", "x.txt", "--bank", path)
-    assert several.exit_code == 5
-    assert f"2 files of {path} end with x.txt" in several.stderr
-    assert f"{home}/a/x.txt, {home}/b/x.txt" in several.stderr
-    assert mbc("bank", "remove", "x.txt", "--bank", path).exit_code == 5  # removing takes no ends
-    assert mbc("bank", "remove", "b/", "--bank", path).exit_code == 0
+    several = refusal(5, "bank", "show", "x.txt", "--bank", path)
+    assert f"2 files of {path} end with x.txt" in several
+    assert f"{home}/a/x.txt, {home}/b/x.txt" in several
+    refusal(5, "bank", "remove", "x.txt", "--bank", path)  # removing takes no ends
+    mbc("bank", "remove", "b/", "--bank", path)
     assert found("x.txt") == ["a/x.txt"]
 
 
-def test_a_digest_prefix_is_enough_of_a_name(mbc, bank, show):
+def test_a_digest_prefix_is_enough_of_a_name(refusal, bank, show):
     (whole,) = show("notes/ada.txt")
     for digits in (whole["digest"][:6], whole["digest"].upper(), whole["digest"] + "00"):
         assert show(digits) == [whole]
-    assert mbc("bank", "show", whole["digest"][:5], "--bank", bank).exit_code == 5
+    refusal(5, "bank", "show", whole["digest"][:5], "--bank", bank)
 
 
 @pytest.mark.parametrize("name", ["nobody.txt", "notes/ada.txt#3", "abcdef012345", "", "\udcff", "#"])
@@ -94,7 +90,7 @@ def test_an_unknown_name_is_an_error(refusal, bank, name):
     assert "mbc bank list" in refusal(5, "bank", "show", name, "--bank", bank)
 
 
-def test_a_name_is_taken_as_lists_show_it(mbc, show, make_bank, record, home):
+def test_a_name_is_taken_as_lists_show_it(mbc, refusal, show, make_bank, record, home):
     names = "red\x1b[31m.txt", "a\tb.txt", "a\nb.txt", "Tu\u0308r.txt"
     path = make_bank("b.mbc", *(record(f"{home.resolve()}/{name}", name, "7") for name in names))
     listed = [line.split("\t")[-1] for line in mbc("bank", "list", "--bank", path).stdout.splitlines()]
@@ -104,8 +100,8 @@ def test_a_name_is_taken_as_lists_show_it(mbc, show, make_bank, record, home):
         assert document["origins"][0]["source"] == f"{home.resolve()}/{names[3]}"
     for shown in ("red␛[31m.txt#7", "red␛[31m.txt", f"{home}/red␛[31m.txt"):
         assert [document["origins"][0]["source"] for document in show(shown, path)] == [f"{home.resolve()}/{names[0]}"]
-    assert mbc("bank", "remove", "a b.txt", "--bank", path).exit_code == 5  # which of both is unknown
-    assert mbc("bank", "remove", "red␛[31m.txt", "--bank", path).exit_code == 0
+    refusal(5, "bank", "remove", "a b.txt", "--bank", path)  # which of both is unknown
+    mbc("bank", "remove", "red␛[31m.txt", "--bank", path)
 
 
 @pytest.fixture
@@ -122,19 +118,11 @@ def _names(mbc, path):
     return [line.split("\t")[3] for line in mbc("bank", "list", "--bank", path).stdout.splitlines()]
 
 
-@pytest.mark.parametrize("name", ["notes/ada.txt", "link.txt"])
-def test_relative_paths_and_links_are_taken(mbc, bank, home, notes, name):
+def test_a_link_is_taken_for_its_file(mbc, bank, home, notes):
     (home / "link.txt").symlink_to(notes / "ada.txt")
-    removed = mbc("bank", "remove", name, "--bank", bank)
+    removed = mbc("bank", "remove", "link.txt", "--bank", bank)
     assert removed.stdout == "Removed 1 document; the bank holds 1 document, 1 chunk.\n"
     assert _names(mbc, bank) == ["notes/bruno.md"]
-
-
-def test_remove_by_digest(mbc, rows, record):
-    digest = record("", "Ada").digest
-    summary = json.loads(mbc("bank", "remove", digest[:6], "--bank", rows, "--json").stdout)
-    assert summary["removed"] == {"documents": 1, "origins": 2, "chunks": 3}
-    assert (summary["bank"]["documents"], summary["bank"]["origins"], summary["proof"]) == (2, 2, None)
 
 
 @pytest.mark.parametrize("unknown", ["nobody.txt", "abcdef012345"])
@@ -143,13 +131,14 @@ def test_all_is_refused_when_one_is_unknown(mbc, refusal, rows, unknown):
     assert len(_names(mbc, rows)) == 4
 
 
-def test_a_proof_that_fails_is_an_error(mbc, rows, record, monkeypatch):
-    summary = json.loads(mbc("bank", "remove", record("", "Bruno").digest, "--bank", rows, "--prove", "--json").stdout)
-    assert summary["removed"]["documents"] == 1
+def test_removal_by_digest_and_its_proof(mbc, rows, record, monkeypatch):
+    digest = record("", "Ada").digest
+    summary = json.loads(mbc("bank", "remove", digest[:6], "--bank", rows, "--prove", "--json").stdout)
+    assert summary["removed"] == {"documents": 1, "origins": 2, "chunks": 3}
+    assert (summary["bank"]["documents"], summary["bank"]["origins"]) == (2, 2)
     assert (summary["proof"]["holds"], summary["proof"]["traces"], summary["proof"]["removed"]) == (True, 0, 1)
     monkeypatch.setattr("mbc_engine.bank.exchange.remove_with_proof", lambda *arguments: Proof(1, "aa", "aa", 1))
-    result = mbc("bank", "remove", "/ada.txt", "--bank", rows, "--prove")
-    assert result.exit_code == 5
+    result = mbc("bank", "remove", "/rows.jsonl#1", "--bank", rows, "--prove", code=5)
     assert "1 of 1 removed digest found" in result.stdout
     assert "FAILED" in result.stdout
     assert "Could not prove that no trace is left" in result.stderr
@@ -160,45 +149,40 @@ def test_remaining_file_is_noted(mbc, bank, notes, ingest):
     assert removed.stderr.splitlines()[1] == (
         "notes/ada.txt still exists: the next ingest of the folder will bring it back. Use --ignore to keep it out."
     )
-    assert ingest(notes, "--bank", bank).exit_code == 0
+    ingest(notes, "--bank", bank)
     both = mbc("bank", "remove", "notes/ada.txt", "notes/bruno.md", "--bank", bank)
     assert both.stderr.splitlines()[1].startswith("2 files still exist: the next ingest of the folder will bring them")
 
 
 def test_a_removed_file_can_be_kept_out(mbc, ingest, bank, notes):
     (notes / ".mbcignore").write_text("*.tmp")
-    assert mbc("bank", "remove", "notes/ada.txt", "--bank", bank).exit_code == 0
+    mbc("bank", "remove", "notes/ada.txt", "--bank", bank)
     removed = mbc("bank", "remove", "notes/ada.txt", "--bank", bank, "--ignore")
     assert removed.stdout.splitlines()[1:] == ["Added /ada.txt to notes/.mbcignore."]
     assert (removed.stderr, (notes / ".mbcignore").read_text()) == ("", "*.tmp\n/ada.txt\n")
-    assert ingest(notes, "--bank", bank).exit_code == 0
+    ingest(notes, "--bank", bank)
     assert _names(mbc, bank) == ["notes/bruno.md"]
     summary = json.loads(mbc("bank", "remove", "notes/ada.txt", "--bank", bank, "--ignore", "--json").stdout)
     rule = {"path": str(notes / "ada.txt"), "file": str(notes / ".mbcignore"), "added": None}
-    assert (summary["removed"]["documents"], summary["ignored"]) == (0, [rule])
+    assert (summary["removed"]["documents"], summary["ignored"], summary["proof"]) == (0, [rule], None)
     result = mbc("bank", "remove", "notes/ada.txt", "--bank", bank, "--ignore")
     assert result.stdout.splitlines()[1:] == ["notes/.mbcignore already leaves out ada.txt."]
 
 
-def test_the_last_removal_can_be_undone_once(mbc, rows):
-    assert mbc("bank", "remove", "/ada.txt", "--bank", rows).exit_code == 0
+def test_the_last_removal_can_be_undone_once(mbc, refusal, rows):
+    mbc("bank", "remove", "/ada.txt", "--bank", rows)
     before = mbc("bank", "export", "--bank", rows).stdout
-    removed = mbc("bank", "remove", "/rows.jsonl", "--bank", rows)
-    assert removed.stderr.startswith("`mbc bank undo` restores it;")
-    undone = mbc("bank", "undo", "--bank", rows)
-    assert undone.stdout.startswith("Restored 3 documents; the bank holds 3 documents, ")
+    assert mbc("bank", "remove", "/rows.jsonl", "--bank", rows).stderr.startswith("`mbc bank undo` restores it;")
+    undone = mbc("bank", "undo", "--bank", rows).stdout
+    assert undone.startswith("Restored 3 documents; the bank holds 3 documents, ")
     assert mbc("bank", "export", "--bank", rows).stdout == before
-    again = mbc("bank", "undo", "--bank", rows)
-    assert (again.exit_code, again.stdout) == (5, "")
-    assert f"No removal from {rows} can be undone." in again.stderr
+    assert f"No removal from {rows} can be undone." in refusal(5, "bank", "undo", "--bank", rows)
 
 
-def test_a_row_alone_cannot_be_ignored(mbc, ingest, home):
+def test_a_row_alone_cannot_be_ignored(mbc, refusal, ingest, home):
     (home / "a.csv").write_text("id,text\n1,Ada\n2,Bruno\n")
-    assert ingest("a.csv", "--bank", "b.mbc").exit_code == 0
-    refused = mbc("bank", "remove", "a.csv#1", "--bank", "b.mbc", "--ignore")
-    assert refused.exit_code == 2
-    assert "--ignore works on whole files" in refused.stderr
+    ingest("a.csv", "--bank", "b.mbc")
+    assert "--ignore works on whole files" in refusal(2, "bank", "remove", "a.csv#1", "--bank", "b.mbc", "--ignore")
     assert len(_names(mbc, "b.mbc")) == 2
-    assert mbc("bank", "remove", "a.csv", "--bank", "b.mbc", "--ignore").exit_code == 0
+    mbc("bank", "remove", "a.csv", "--bank", "b.mbc", "--ignore")
     assert (home / ".mbcignore").read_text() == "/a.csv\n"

@@ -2,8 +2,8 @@
 
 import readline
 import stat
-from itertools import chain
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -22,15 +22,8 @@ def talk(memory, monkeypatch, capsys):
     """Holds a conversation; returns stdout, stderr and the lines that were not read."""
 
     def talk(*lines):
-        remaining = chain(lines, [EOFError()])
-
-        def read():
-            line = next(remaining)
-            if isinstance(line, BaseException):
-                raise line
-            return line
-
-        monkeypatch.setattr(chat, "read_line", read)
+        remaining = iter([*lines, EOFError()])
+        monkeypatch.setattr(chat, "read_line", Mock(side_effect=remaining))
         monkeypatch.setattr(chat, "start_line_editor", lambda *_: None)
         chat.converse(memory, AskOptions())
         captured = capsys.readouterr()
@@ -41,15 +34,7 @@ def talk(memory, monkeypatch, capsys):
 
 def says(memory, *answers):
     """Makes the memory give these answers in turn; exceptions are raised."""
-    remaining = iter(answers)
-
-    def reply(question):
-        given = next(remaining)
-        if isinstance(given, BaseException):
-            raise given
-        return given
-
-    memory.reply = reply
+    memory.reply = Mock(side_effect=answers)
 
 
 def test_questions_are_answered_until_the_end(memory, talk):
@@ -110,29 +95,19 @@ def test_two_interruptions_at_the_prompt_end_it(memory, talk):
 
 
 @pytest.fixture
-def typed(monkeypatch):
-    """Makes stdout a terminal on which these lines are typed; clears the editor's history before and after."""
-
-    def type_(*lines):
-        remaining = iter(lines)
-
-        def read(prompt=""):
-            line = next(remaining)
-            readline.add_history(line)
-            return line
-
-        monkeypatch.setattr("builtins.input", read)
-        monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-
+def empty_history():
+    """Clears the editor's history, before and after."""
     readline.clear_history()
-    yield type_
+    yield
     readline.clear_history()
     readline.set_completer(None)
 
 
-def test_history_is_private_and_kept(typed, home):
+@pytest.mark.usefixtures("empty_history")
+def test_history_is_private_and_kept(home, monkeypatch):
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setattr("builtins.input", lambda prompt="": "a")
     path = home / "new" / "history"
-    typed("a")
     start_line_editor(path)
     assert read_line() == "a"
     for question in ("a", "é"):

@@ -3,6 +3,7 @@
 import json
 import sys
 from email.message import Message
+from unittest.mock import Mock
 from urllib.error import HTTPError, URLError
 
 import pytest
@@ -13,22 +14,14 @@ from mbc_engine.lm import packaged
 from mbc_engine.lm.packaged import LANGUAGE_MODEL
 
 
-@pytest.fixture
-def bare(home, monkeypatch):
-    """A machine without the packages that carry pretrained models."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(home / "cache"))
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-
-
 @pytest.fixture(autouse=True)
 def sound_caches(monkeypatch):
     """Leaves out what reads hundreds of megabytes: are the unpacked models as they were written?"""
     monkeypatch.setattr(packaged, "damaged_caches", list)
 
 
-def doctor(mbc, *arguments):
-    result = mbc("doctor", "--offline", "--json", *arguments)
-    return result.exit_code, json.loads(result.stdout)
+def doctor(mbc, *arguments, code=0):
+    return json.loads(mbc("doctor", "--offline", "--json", *arguments, code=code).stdout)
 
 
 def works(report):
@@ -36,8 +29,7 @@ def works(report):
 
 
 def test_json(mbc, home):
-    code, report = doctor(mbc, "--bank", "there.mbc")
-    assert code == 0
+    report = doctor(mbc, "--bank", "there.mbc")
     assert {"mbc", "python", "torch", "transformers", "peft", "bitsandbytes"} <= set(report["versions"])
     assert report["devices"]["cores"] >= 1
     assert (report["hub"]["offline"], report["hub"]["reachable"]) == (True, None)
@@ -49,13 +41,15 @@ def test_json(mbc, home):
     assert works(report)["ingest"] is works(report)["ask"] is True
 
 
-def test_missing_pretrained_models(mbc, bare):
-    code, report = doctor(mbc)
-    assert (code, report["encoder"]["path"], works(report)["ingest"]) == (4, None, False)
+def test_missing_pretrained_models(mbc, home, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(home / "cache"))
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    report = doctor(mbc, code=4)
+    assert (report["encoder"]["path"], works(report)["ingest"]) == (None, False)
     assert "-e '.[embedded]'" in report["abilities"][0]["detail"]
     model = report["language_model"]
     assert (model["name"], model["path"], model["is_unpacked"]) == (LANGUAGE_MODEL, None, False)
-    assert "encoder bundle  not installed: pip install" in mbc("doctor", "--offline").stdout
+    assert "encoder bundle  not installed: pip install" in mbc("doctor", "--offline", code=4).stdout
 
 
 def test_a_broken_torch_is_a_finding(home, monkeypatch):
@@ -80,29 +74,21 @@ def test_precision(mbc, monkeypatch, precision, has, packages, expected):
     monkeypatch.setenv("MBC_PRECISION", precision)
     monkeypatch.setattr("mbc_engine.machine._has_integer_products", lambda: has)
     monkeypatch.setattr(doctor_command, "installed_version", lambda name: "1" if name in packages else None)
-    ability = next(each for each in doctor(mbc)[1]["abilities"] if each["name"] == "8 bits")
+    ability = next(each for each in doctor(mbc)["abilities"] if each["name"] == "8 bits")
     assert ability["works"] is expected[0]
     assert expected[1] in ability["detail"]
 
 
 def test_closed_folder_and_broken_config(mbc, home, monkeypatch):
-    def denied(path, *arguments, **options):
-        raise PermissionError(13, "Permission denied")
-
     (home / "c.toml").write_text("bogus = 1")
     monkeypatch.setenv("MBC_CONFIG", str(home / "c.toml"))
-    monkeypatch.setattr("pathlib.Path.exists", denied)
-    result = mbc("doctor", "--offline", "--bank", "locked/there.mbc")
-    assert result.exit_code == 0
-    assert "No command has an option for the key bogus." in result.stdout
+    monkeypatch.setattr("pathlib.Path.exists", Mock(side_effect=PermissionError(13, "Permission denied")))
+    shown = mbc("doctor", "--offline", "--bank", "locked/there.mbc").stdout
+    assert "No command has an option for the key bogus." in shown
 
 
 def test_any_response_counts_as_reachable(monkeypatch):
     errors = [HTTPError("", 404, "", Message(), None), URLError("no")]
-
-    def urlopen(request, timeout):
-        raise errors.pop(0)
-
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
-    monkeypatch.setattr("urllib.request.urlopen", urlopen)
+    monkeypatch.setattr("urllib.request.urlopen", Mock(side_effect=errors))
     assert [loading.hub_is_reachable() for _ in range(2)] == [True, False]

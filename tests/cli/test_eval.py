@@ -10,25 +10,15 @@ from rich.console import Console
 from mbc_cli.commands import evaluate as command
 from mbc_cli.render import terminal as consoles
 from mbc_engine.evaluation.report import build_report
-from tests.conftest import qa_examples, write_questions
 from tests.evaluation.conftest import ORIGIN, cell_of, predict, results_of, retention_of
 from tests.newswire import OTHERS, TWO
 
 
 @pytest.fixture
-def questions(home):
-    return write_questions(home / "questions.jsonl", qa_examples(4))
-
-
-@pytest.fixture
 def evaluate(mbc, model, questions):
-    """Runs `mbc eval` with the tiny model on four questions, MBC alone by default."""
-
-    def run(*arguments):
-        method = () if "--method" in arguments else ("--method", "mbc")
-        return mbc("eval", "--model", model, "--data", questions, *method, *arguments)
-
-    return run
+    """Runs `mbc eval` with the tiny model on four questions, MBC alone."""
+    fixed = ("eval", "--model", model, "--data", questions(4), "--method", "mbc")
+    return lambda *arguments, code=0: mbc(*fixed, *arguments, code=code)
 
 
 def rows_of(report):
@@ -44,7 +34,7 @@ def test_json_is_the_report_alone(mbc, evaluate, model, questions):
     name = Path(report["folder"]).name
     assert re.fullmatch(r"\d{4}-\d\d-\d\d-questions", name)
     assert json.loads(mbc("eval", "show", name, "--json").stdout) == report
-    again = mbc("eval", "--model", model, "--data", questions, "--read", "routed:1")
+    again = mbc("eval", "--model", model, "--data", questions(4), "--read", "routed:1")
     folder = Path(f"{report['folder']}-2")
     assert f"The report: {folder / 'report.md'}" in again.stderr
     assert "bank of MBC does not beat" in again.stdout.splitlines()[0]
@@ -58,9 +48,7 @@ def test_run_is_continued(mbc, evaluate):
     for again in (evaluate("--run", "mine", "--json"), mbc("eval", "--run", "mine", "--json")):
         assert "1 stage was already done." in again.stderr
         assert json.loads(first.stdout)["cells"] == json.loads(again.stdout)["cells"]
-    other = evaluate("--run", "mine", "--limit", 2)
-    assert (other.exit_code, other.stdout) == (2, "")
-    assert "with other settings: questions." in other.stderr
+    assert "with other settings: questions." in evaluate("--run", "mine", "--limit", 2, code=2).stderr
 
 
 @pytest.mark.parametrize(
@@ -95,22 +83,17 @@ def test_plan_lists_stages_and_starts_nothing(mbc, home):
     assert not (home / "XDG_DATA_HOME" / "mbc" / "evaluations").exists()
 
 
-@pytest.fixture
-def report():
+def test_report_fits_the_terminal(monkeypatch):
     methods = {name: results_of(predict(20, 60)) for name in ("mbc", "uniform", "mbc-shuffled-codes")}
     methods["mbc"] = replace(methods["mbc"], retention=retention_of(100, 50.0))
     cell = replace(cell_of(methods), base="Tiny \x1b[31mLM", dataset="Quiz [b]")
     missing = {"cell": "tiny-quiz", "stage": "mac online", "reason": "needs\x1b 38 GB"}
     report = build_report(ORIGIN, [cell], [missing])
-    return replace(report, cautions=(*report.cautions, "Mind\x1b this."))
-
-
-def test_report_fits_the_terminal(report, monkeypatch):
     text = io.StringIO()
     console = Console(file=text, width=80, force_terminal=True, color_system=None, markup=False, emoji=False)
     for module in (consoles, command):
         monkeypatch.setattr(module, "out", console)
-    command.print_report(report)
+    command.print_report(replace(report, cautions=(*report.cautions, "Mind\x1b this.")))
     lines = text.getvalue().splitlines()
     assert "\x1b" not in text.getvalue()
     assert {"Note. Mind␛ this.", "tiny-quiz, mac online: needs␛ 38 GB"} <= {*lines}

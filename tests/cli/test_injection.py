@@ -4,12 +4,12 @@ import json
 import re
 import shutil
 import unicodedata
+from dataclasses import replace
 
-import numpy as np
 import pytest
 
-from mbc_engine.bank import CodeShape, MemoryBank, ModelSignature, fingerprint
 from mbc_engine.lm.base import BaseLM
+from tests.conftest import write_questions
 from tests.newswire import OTHERS, TWO
 
 # Colours, titles, links, the clipboard, a cleared screen, the 8-bit start of a sequence, reversed text, markup.
@@ -49,16 +49,8 @@ def mbc(mbc, request, monkeypatch):
 
 @pytest.fixture
 def evil_bank(make_bank, record):
-    """A bank of documents whose names, parts and dates are evil."""
-    return make_bank("made.mbc", record(f"/{NAME}", "Ada", EVIL, EVIL), record("/b", EVIL))
-
-
-@pytest.fixture
-def signed(home):
-    """A bank by a model with an evil name."""
-    shape, books = CodeShape(2, 1, 8, False), np.ones((1, 1, 8, 3), np.float32)
-    with MemoryBank.create(home / "signed.mbc", ModelSignature(EVIL, "a" * 16, fingerprint(books)), shape, 3):
-        return home / "signed.mbc"
+    """A bank of documents whose names, parts and dates are evil, by a model with an evil name."""
+    return make_bank("made.mbc", record(f"/{NAME}", "Ada", EVIL, EVIL), record("/b", EVIL), model=EVIL)
 
 
 @pytest.fixture
@@ -99,65 +91,61 @@ def test_what_would_be_obeyed_is_noticed():
 
 
 @pytest.mark.parametrize("json", [[], ["--json"]], ids=["text", "json"])
-def test_banks(mbc, make_bank, evil_bank, signed, record, json):
+def test_banks(mbc, make_bank, evil_bank, record, json):
     digest = record("/b", EVIL).digest
-    assert mbc("bank", "info", "--bank", signed, *json).exit_code == 0
-    assert mbc("bank", "list", "--bank", evil_bank, *json).exit_code == 0
-    assert mbc("bank", "show", f"/{NAME}", "--bank", evil_bank, *json).exit_code == 0
-    assert mbc("bank", "show", digest, "--codes", "--bank", evil_bank, *json).exit_code == 0
-    assert mbc("bank", "verify", "--bank", evil_bank, *json).exit_code == 0
-    assert mbc("bank", "merge", evil_bank, "--bank", f"{NAME}.mbc", *json).exit_code == 0
-    assert mbc("bank", "export", "--bank", evil_bank, *json).exit_code == 0
-    assert mbc("bank", "export", f"{NAME}.jsonl", "--bank", evil_bank, *json).exit_code == 0
-    assert mbc("bank", "import", f"{NAME}.jsonl", "--bank", f"{NAME}2.mbc", *json).exit_code == 3  # for its date
+    mbc("bank", "info", "--bank", evil_bank, *json)
+    mbc("bank", "list", "--bank", evil_bank, *json)
+    mbc("bank", "show", f"/{NAME}", "--bank", evil_bank, *json)
+    mbc("bank", "show", digest, "--codes", "--bank", evil_bank, *json)
+    mbc("bank", "verify", "--bank", evil_bank, *json)
+    mbc("bank", "merge", evil_bank, "--bank", f"{NAME}.mbc", *json)
+    mbc("bank", "export", "--bank", evil_bank, *json)
+    mbc("bank", "export", f"{NAME}.jsonl", "--bank", evil_bank, *json)
+    mbc("bank", "import", f"{NAME}.jsonl", "--bank", f"{NAME}2.mbc", *json, code=3)  # for its date
     undated = make_bank("undated.mbc", record(f"/{NAME}", "Ada", EVIL))
-    assert mbc("bank", "export", f"{NAME}2.jsonl", "--bank", undated, *json).exit_code == 0
-    assert mbc("bank", "import", f"{NAME}2.jsonl", "--bank", f"{NAME}2.mbc", *json).exit_code == 0
-    assert mbc("bank", "remove", f"/{NAME}", "--prove", "--bank", evil_bank, *json).exit_code == 0
-    assert mbc("bank", "compact", "--bank", f"{NAME}.mbc", *json).exit_code == 0
+    mbc("bank", "export", f"{NAME}2.jsonl", "--bank", undated, *json)
+    mbc("bank", "import", f"{NAME}2.jsonl", "--bank", f"{NAME}2.mbc", *json)
+    mbc("bank", "remove", f"/{NAME}", "--prove", "--bank", evil_bank, *json)
+    mbc("bank", "compact", "--bank", f"{NAME}.mbc", *json)
 
 
 def test_documents_and_answers(request, mbc, folder, evil_model, home):
     json = ["--json"] if request.node.callspec.params["mbc"] == "pipe" else []
     bank = home / f"{NAME}.mbc"
     common = ("--bank", bank, "--model", evil_model)
-    ingested = mbc("ingest", folder, *common, "--workers", 0, *json)
-    assert ingested.exit_code == 0
-    assert "[red]" in ingested.stdout
-    assert mbc("ask", f"Who moved? {EVIL}", *common, *json).exit_code == 0
-    assert mbc("ask", "Who moved?", *common, "--verbose", *json).exit_code == 0
-    assert mbc("ask", "--questions", "-", *common, *json, stdin=f"Who? {EVIL}\nWhere?\n".encode()).exit_code == 0
-    assert mbc("search", f"Who moved? {EVIL}", *common, *json).exit_code == 0
-    assert mbc("search", "moved", *common, "--files").exit_code == 0
-    assert mbc("bank", "reencode", *common, "--workers", 0, *json).exit_code in (0, 5)
+    assert "[red]" in mbc("ingest", folder, *common, "--workers", 0, *json).stdout
+    mbc("ask", f"Who moved? {EVIL}", *common, *json)
+    mbc("ask", "Who moved?", *common, "--verbose", *json)
+    mbc("ask", "--questions", "-", *common, *json, stdin=f"Who? {EVIL}\nWhere?\n".encode())
+    mbc("search", f"Who moved? {EVIL}", *common, *json)
+    mbc("search", "moved", *common, "--files")
+    mbc("bank", "reencode", *common, "--workers", 0, *json)
 
 
 @pytest.mark.slow
 def test_models_and_runs(request, mbc, evil_model, preset, examples, home):
     json = ["--json"] if request.node.callspec.params["mbc"] == "pipe" else []
-    data = home / f"{NAME}.jsonl"
-    with data.open("w") as file:
-        for example in examples(44):
-            row = {"text": f"{example.text} {EVIL}", "question": f"{example.question} {EVIL}", "answers": [EVIL]}
-            file.write(f"{__import__('json').dumps(row)}\n")
+
+    def spoilt(example):
+        evil = {"text": f"{example.text} {EVIL}", "question": f"{example.question} {EVIL}", "answers": (EVIL,)}
+        return replace(example, **evil)
+
+    data = write_questions(home / f"{NAME}.jsonl", map(spoilt, examples(44)))
     mine = home / f"{NAME}.toml"
     shutil.copy(preset, mine)
-    assert mbc("eval", "--model", evil_model, "--data", data, "--limit", 4, *json).exit_code == 0
-    calibrated = mbc("calibrate", "--model", evil_model, "--data", data, "--bank-size", 20, "--dry-run", *json)
-    assert calibrated.exit_code == 0
-    trained = mbc("train", "--preset", mine, "--data", data, "--run", f"./{NAME}", "--set", "training.epochs=1", *json)
-    assert trained.exit_code == 0, trained.stderr
-    assert mbc("runs", "list", "--runs", home, *json).exit_code == 0
-    assert mbc("runs", "show", f"./{NAME}", *json).exit_code == 0
-    assert mbc("models", "list", "--runs", home, *json).exit_code == 0
-    assert mbc("models", "show", f"./{NAME}", *json).exit_code == 0
-    assert mbc("models", "show", evil_model, *json).exit_code == 0
-    assert mbc("models", "show", mine, *json).exit_code == 0
-    assert mbc("demo", "--model", evil_model, "--keep", f"kept{NAME}", *json).exit_code == 0
+    mbc("eval", "--model", evil_model, "--data", data, "--limit", 4, *json)
+    mbc("calibrate", "--model", evil_model, "--data", data, "--bank-size", 20, "--dry-run", *json)
+    mbc("train", "--preset", mine, "--data", data, "--run", f"./{NAME}", "--set", "training.epochs=1", *json)
+    mbc("runs", "list", "--runs", home, *json)
+    mbc("runs", "show", f"./{NAME}", *json)
+    mbc("models", "list", "--runs", home, *json)
+    mbc("models", "show", f"./{NAME}", *json)
+    mbc("models", "show", evil_model, *json)
+    mbc("models", "show", mine, *json)
+    mbc("demo", "--model", evil_model, "--keep", f"kept{NAME}", *json)
     config, base = evil_model / "config.toml", "".join(f"\\u{ord(character):04x}" for character in EVIL)
     config.write_text(config.read_text().replace('base = "', f'base = "{base}', 1))
-    result = mbc("models", "show", evil_model, *json)
-    assert (result.exit_code, "[red]" in result.stdout) == (0, True)
+    assert "[red]" in mbc("models", "show", evil_model, *json).stdout
 
 
 @pytest.mark.parametrize("json", [[], ["--json"]], ids=["text", "json"])
@@ -166,20 +154,20 @@ def test_settings(mbc, home, monkeypatch, json):
     config.write_text(f"model = {__import__('json').dumps(EVIL)}\n[ask]\nsources = 3\n")
     monkeypatch.setenv("MBC_CONFIG", str(config))
     monkeypatch.setattr("mbc_engine.lm.packaged.damaged_caches", list)  # which reads hundreds of megabytes
-    assert mbc("config", "list", *json).exit_code == 0
-    assert mbc("config", "get", "model", *json).exit_code == 0
-    assert mbc("config", "path", *json).exit_code == 0
-    assert mbc("config", "unset", EVIL, *json).exit_code == 2
-    assert mbc("config", "set", EVIL, EVIL, *json).exit_code == 2
-    assert mbc("config", "set", "model", EVIL, *json).exit_code == 2
-    assert mbc("doctor", "--offline", "--model", EVIL, "--bank", NAME, "--runs", NAME, *json).exit_code == 4
-    assert mbc("ask", "why?").exit_code == 2
-    assert mbc("ask", "--help").exit_code == 0
-    assert mbc("config", "unset", "model", *json).exit_code == 0
+    mbc("config", "list", *json)
+    mbc("config", "get", "model", *json)
+    mbc("config", "path", *json)
+    mbc("config", "unset", EVIL, *json, code=2)
+    mbc("config", "set", EVIL, EVIL, *json, code=2)
+    mbc("config", "set", "model", EVIL, *json, code=2)
+    mbc("doctor", "--offline", "--model", EVIL, "--bank", NAME, "--runs", NAME, *json, code=4)
+    mbc("ask", "why?", code=2)
+    mbc("ask", "--help")
+    mbc("config", "unset", "model", *json)
     config.write_text(f"[{__import__('json').dumps(EVIL)}]\n{__import__('json').dumps(EVIL)} = 1")
-    assert mbc("ask", "why?").exit_code == 2
+    mbc("ask", "why?", code=2)
     config.write_text(f"a = [ {EVIL}")
-    assert mbc("ask", "why?").exit_code == 2
+    mbc("ask", "why?", code=2)
 
 
 @pytest.mark.parametrize(
@@ -226,7 +214,7 @@ def test_settings(mbc, home, monkeypatch, json):
     ids=" ".join,
 )
 def test_errors(mbc, evil_bank, command):
-    result = mbc(*(word.replace("{}", NAME) for word in command))
+    result = mbc(*(word.replace("{}", NAME) for word in command), code=None)
     assert result.exit_code in (2, 3, 4, 5)
     assert result.stdout == ""
     assert len(result.stderr.splitlines()) == 2

@@ -3,6 +3,7 @@
 import gc
 import inspect
 import weakref
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -42,38 +43,22 @@ def test_garbage_collection_pauses_while_loading():
     assert gc.get_freeze_count()
 
 
-@pytest.fixture
-def commands(bank, notes, questions):
-    """Every command that runs a model, with its arguments."""
-    return [
+def test_every_command_that_runs_a_model_takes_a_device(mbc, refusal, model, bank, notes, questions, monkeypatch):
+    load = Mock(side_effect=ModelError("Not today."))
+    monkeypatch.setattr("mbc_engine.paper.checkpoint.load", load)
+    monkeypatch.setenv("MBC_DEVICE", "abacus")
+    commands = (
         ("ask", "Where did Ada move?", "--bank", bank),
         ("ingest", notes, "--bank", bank, "--workers", 0),
-        ("eval", "--data", questions, "--limit", 1),
-        ("calibrate", "--data", questions, "--bank-size", 8, "--dry-run"),
+        ("eval", "--data", questions(44), "--limit", 1),
+        ("calibrate", "--data", questions(44), "--bank-size", 8, "--dry-run"),
         ("bank", "reencode", "--bank", bank, "--workers", 0),
         ("demo",),
-    ]
-
-
-@pytest.fixture
-def devices(monkeypatch):
-    """The devices that models are requested on; none is loaded."""
-    seen = []
-
-    def loaded(config, folder, *, device, reader=None):
-        seen.append(device)
-        raise ModelError("Not today.")
-
-    monkeypatch.setattr("mbc_engine.paper.checkpoint.load", loaded)
-    return seen
-
-
-def test_commands_take_a_device(mbc, refusal, model, commands, devices, monkeypatch):
-    monkeypatch.setenv("MBC_DEVICE", "abacus")
+    )
     for command in commands:
         assert "'abacus'" in refusal(2, *command, "--model", model)
-        assert "Not today." in mbc(*command, "--model", model, "--device", "cpu").stderr, command
-    assert devices == ["cpu"] * len(commands)
+        assert "Not today." in mbc(*command, "--model", model, "--device", "cpu", code=4).stderr
+    assert [call.kwargs["device"] for call in load.call_args_list] == ["cpu"] * len(commands)
 
 
 def test_gpu_is_the_default_if_available(monkeypatch):

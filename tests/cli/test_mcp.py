@@ -11,6 +11,7 @@ import sys
 import threading
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
+from unittest.mock import AsyncMock
 
 import pytest
 from mcp import Client
@@ -132,16 +133,12 @@ async def test_a_search_quotes_whole_passages(serving, stub):
 async def test_ingest(serving, stub, notes):
     (notes / "picture.png").write_bytes(b"\x89PNG")
     stub.events = (FileSkipped("/notes/bad.pdf", "is damaged"), *ingested(2))
-    steps: list[tuple[float, float | None, str | None]] = []
-
-    async def note(done, total, message):
-        steps.append((done, total, message))
-
+    on_progress = AsyncMock()
     async with serving(notes) as client:
-        done = await client.call_tool("ingest", {"paths": ["."]}, progress_callback=note)
+        done = await client.call_tool("ingest", {"paths": ["."]}, progress_callback=on_progress)
     assert [file.name for file in stub.added[0][0]] == ["ada.txt", "bruno.md"]
     assert not stub.added[0][1]["follow_links"]
-    assert steps == [(20, 20, "2 documents, 2 chunks")]
+    on_progress.assert_awaited_once_with(20, 20, "2 documents, 2 chunks")
     content = done.structured_content
     assert [Path(reason["source"]).name for reason in content["reasons"]] == ["picture.png", "bad.pdf"]
     assert (content["documents"], content["skipped"], content["bank"]["documents"]) == (2, 2, 2)
@@ -171,7 +168,7 @@ async def until(condition):
 
 
 async def test_cancelled_ingest(serving, stub, notes, monkeypatch):
-    steps, has_stopped = list[float](), threading.Event()
+    on_progress, has_stopped = AsyncMock(), threading.Event()
 
     def add(paths, *, stop, follow_links):
         yield from ingested()[:-1]
@@ -179,13 +176,10 @@ async def test_cancelled_ingest(serving, stub, notes, monkeypatch):
         has_stopped.set()
         yield ingested()[-1]
 
-    async def note(done, total, message):
-        steps.append(done)
-
     monkeypatch.setattr(stub, "add", add)
     async with serving(notes) as client:
-        call = asyncio.create_task(client.call_tool("ingest", {"paths": ["."]}, progress_callback=note))
-        await until(lambda: steps == [20])
+        call = asyncio.create_task(client.call_tool("ingest", {"paths": ["."]}, progress_callback=on_progress))
+        await until(lambda: on_progress.await_count)
         call.cancel()
         await until(has_stopped.is_set)
         assert not (await client.call_tool("search", {"query": "after"})).is_error

@@ -66,9 +66,7 @@ def test_a_model_with_broken_settings_is_listed(mbc, refusal, put, text):
 
 
 def test_a_preset_is_shown(mbc):
-    result = mbc("models", "show", "distilgpt2")
-    assert result.exit_code == 0
-    lines = result.stdout.splitlines()
+    lines = mbc("models", "show", "distilgpt2").stdout.splitlines()
     assert lines[0].split() == ["preset", "distilgpt2"]
     assert "per chunk  13.5 B: 12 tokens of 512 codes, one codebook for all" in lines
     assert "train      mbc train --preset distilgpt2 --data SPEC" in lines
@@ -108,7 +106,6 @@ def test_unknown_sizes_do_not_stop_the_rest(mbc, home, preset):
     path = home / "own.toml"
     path.write_text(preset.read_text().replace("[model]\nbase = ", '[model]\nbase = "some/model" # ', 1))
     result = mbc("models", "show", path)
-    assert result.exit_code == 0
     assert "base LM    some/model\n" in result.stdout
     assert "trainable" not in result.stdout
     assert "Its parameters cannot be counted. The size of some/model is unknown" in result.stderr
@@ -133,10 +130,10 @@ def shared_run(tiny, home):
     folder = home / "XDG_DATA_HOME" / "mbc" / "runs" / "first"
     save_model(tiny.model(), tiny.config("gpt2", "bert", *names), folder / "model")
     shutil.copy(folder / "model" / "config.toml", folder)
-    command = {"data": [f"{home}/secret/q.jsonl"], "validation": None, "start": None, "device": "cpu"}
+    data = ["/a:b/secret/q.jsonl", "/a\nb/secret/r.jsonl", "squad:train:/c:d/secret/squad", "newswire:train:5"]
+    command = {"data": data, "validation": None, "start": "/secret/base", "device": "cpu"}
     (folder / "command.json").write_text(json.dumps(command))
-    validated = Validated(10, 0, 12, 10, 25.0, 50.0, None, True)
-    write_log(folder / "events.jsonl", TrainStarted(0, 10, 40, 38, 1000), validated)
+    write_log(folder / EVENTS, TrainStarted(0, 4000, 100, 50, 999), BEST)
     return folder
 
 
@@ -153,17 +150,13 @@ def test_json(mbc, hub, shared_run, home):
     assert pulled["path"] == str(home / "XDG_DATA_HOME" / "mbc" / "models" / "mine")
 
 
-def test_card_names_data_without_folders(mbc, hub, shared_run, home):
-    data = ["/a:b/secret/q.jsonl", "/a\nb/secret/r.jsonl", "squad:train:/c:d/secret/squad", "newswire:train:5"]
-    command = {"data": data, "validation": None, "start": "/secret/base", "device": "cpu"}
-    (shared_run / "command.json").write_text(json.dumps(command))
-    assert mbc("models", "push", "first", "ada/tiny").exit_code == 0
+def test_card_names_data_without_folders(mbc, hub, shared_run):
+    mbc("models", "push", "first", "ada/tiny")
     card = (hub / "ada" / "tiny" / "README.md").read_text()
     files = "--data q.jsonl --data r.jsonl --data squad:train:squad --data newswire:train:5 --from base"
     assert f"mbc train --preset config.toml {files}\n" in card
 
 
-def test_a_model_in_training_is_refused(mbc, hub, shared_run, monkeypatch):
+def test_a_model_in_training_is_refused(refusal, hub, shared_run, monkeypatch):
     monkeypatch.setattr("mbc_cli.commands.models.is_running", lambda folder: True)
-    result = mbc("models", "push", "first", "ada/tiny")
-    assert (result.exit_code, "is being trained" in result.stderr) == (4, True)
+    assert "is being trained" in refusal(4, "models", "push", "first", "ada/tiny")

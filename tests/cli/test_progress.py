@@ -7,13 +7,8 @@ from mbc_cli.render import terminal
 from mbc_cli.render.terminal import ProgressView
 
 
-@pytest.fixture
-def live(monkeypatch):
-    """Makes stderr a terminal; stdout stays a pipe."""
+def test_data_stays_on_stdout_beside_a_bar_on_a_terminal(monkeypatch, capsys):
     monkeypatch.setattr(terminal, "notes", Console(stderr=True, force_terminal=True, width=80))
-
-
-def test_data_stays_on_stdout(live, capsys):
     with ProgressView() as view:
         view.bar("Working", 2, completed=1)
         print("data")

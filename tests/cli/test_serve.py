@@ -11,7 +11,6 @@ import pytest
         (["--host", "0.0.0.0"], "reached from other machines", "--token-file", 2),
         (["--token-file", "short"], "is not valid", "openssl rand", 2),
         (["--documents", "short"], "cannot be used", "--documents", 2),
-        (["--port", "65536"], "--port", "--help", 2),
         (["--max-body", "0"], "--max-body", "--help", 2),
         (["--bank", "b.mbc", "--bank", "missing.mbc"], "No bank at missing.mbc", "", 5),
         (["--bank", "notes/ada.txt"], "not a bank", "", 5),

@@ -75,9 +75,8 @@ def test_byte_order_marks_and_crlf(load):
 
 
 def test_answers_are_stripped(load):
-    (example,) = load(
-        "a.jsonl", as_lines({**ROW, "question": " Where? ", "answers": ["", " Aalen\n", "  ", 1912, 10**400]})
-    )
+    row = {**ROW, "question": " Where? ", "answers": ["", " Aalen\n", "  ", 1912, 10**400]}
+    (example,) = load("a.jsonl", as_lines(row))
     assert (example.question, example.answers) == ("Where?", ("Aalen", "1912", f"{10**400}"))
 
 
@@ -113,11 +112,7 @@ def test_round_trip(load, rows):
         ("a.csv", "text,question\na,b\n", "a.csv has no answers; its columns are text, question."),
         ("a.csv", "qa_id,question,answers\n0,q,a\n", "has no text; its columns are qa_id, question, answers."),
         ("a.csv", "id,question,answer\n0,q,a\n", "has no ans_paragraph; its columns are id, question, answer."),
-        (
-            "a.csv",
-            f"{'x' * 50},{','.join('abcdefghijkl')}\n1,2\n",
-            f"are {'x' * 30}…, a, b, c, d, e, f, g, h, i, j, k, …",
-        ),
+        ("a.csv", f"{'x' * 50},{','.join('abcdefghijkl')}\n1,2\n", f"are {'x' * 30}…, {', '.join('abcdefghijk')}, …"),
         ("a.jsonl", "[]\n", "has no text, question, answers; its columns are none."),
         ("a.jsonl", as_lines(ROW, {**ROW, "question": "\n"}), "a.jsonl, row 2 has no question."),
         ("a.jsonl", as_lines(ROW, {"text": "t"}), "row 2 has no question."),
@@ -136,16 +131,10 @@ def test_round_trip(load, rows):
         ("a.csv", "text,question,answers\nt,q\n", "row 1 has no answers."),
         ("a.csv", "text,question,answers\nt,q,a\nOne, two.,q,a\n", "row 2 has more cells than the header."),
         ("a.csv", "text,question,answers,answers\nt,q,a,b\n", "a.csv has 2 columns answers."),
-        (
-            "a.csv",
-            'text,question,answers\nt,q,a\n"never closed,q,a\n',
-            "a.csv cannot be read: unexpected end of data, after line 2.",
-        ),
-        (
-            "a.csv",
-            f"text,question,answers\n{'x' * (17 << 20)},q,a\n",
-            "cannot be read: field larger than field limit (16777216), after line 1.",
-        ),
+        ("a.csv", 'text,question,answers\nt,q,a\n"never closed,q,a\n',
+         "a.csv cannot be read: unexpected end of data, after line 2."),
+        ("a.csv", f"text,question,answers\n{'x' * (17 << 20)},q,a\n",
+         "cannot be read: field larger than field limit (16777216), after line 1."),
         ("a.csv", "text,question,answers\nCaf\u00e9,q,a\n".encode("cp1252"), "a.csv is not UTF-8."),
         ("a.jsonl", as_lines(ROW).encode("utf-16"), "a.jsonl is not UTF-8."),
         ("a.jsonl.gz", gzip.compress(as_lines(ROW).encode(), mtime=0)[:-9], "cannot be read: Compressed file ended"),
@@ -154,7 +143,7 @@ def test_round_trip(load, rows):
         ("a.json", as_lines(ROW), "a.json is not in SQuAD's format"),
         ("a.json", json.dumps([ROW]), "a.json is not in SQuAD's format"),
     ],
-)
+)  # fmt: skip
 def test_errors(load, name, content, message):
     with pytest.raises(DataError) as caught:
         load(name, content)

@@ -5,6 +5,7 @@ import io
 import lzma
 from collections import Counter
 from dataclasses import replace
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given
@@ -18,22 +19,17 @@ JSON = '{"question": " Who won? ", "id": "a"}\n\n{"question": "Who lost?", "text
 TEXT = "\ufeffWho won?\n\n  {Who} lost?\r\n"
 
 
-def test_json_keeps_ids_and_counts_lines(tmp_path):
-    (tmp_path / "q.jsonl").write_text(JSON)
-    assert load_questions(tmp_path / "q.jsonl") == [Question("a", "Who won?"), Question(3, "Who lost?")]
+@pytest.mark.parametrize(("suffix", "packed"), [("", bytes), (".gz", gzip.compress), (".XZ", lzma.compress)])
+def test_json_keeps_ids_and_counts_lines(tmp_path, suffix, packed):
+    path = tmp_path / f"q.jsonl{suffix}"
+    path.write_bytes(packed(JSON.encode()))
+    assert load_questions(path) == [Question("a", "Who won?"), Question(3, "Who lost?")]
 
 
 @pytest.mark.parametrize("name", ["q.txt", "q"])
 def test_text_is_a_question_a_line(tmp_path, name):
     (tmp_path / name).write_text(TEXT)
     assert load_questions(tmp_path / name) == [Question(1, "Who won?"), Question(3, "{Who} lost?")]
-
-
-@pytest.mark.parametrize(("suffix", "packed"), [(".gz", gzip.compress), (".XZ", lzma.compress)])
-def test_packed_files_are_unpacked(tmp_path, suffix, packed):
-    path = tmp_path / f"q.jsonl{suffix}"
-    path.write_bytes(packed(JSON.encode()))
-    assert [question.id for question in load_questions(path)] == ["a", 3]
 
 
 @pytest.mark.parametrize(
@@ -71,24 +67,14 @@ def test_what_cannot_be_used_is_an_error(tmp_path, name, content, message):
         load_questions(tmp_path / name)
 
 
-class _Blocks(io.BytesIO):
-    """A stream whose bytes arrive block by block."""
-
-    def __init__(self, *blocks):
-        super().__init__()
-        self._blocks = iter(blocks)
-
-    def read1(self, size=-1):
-        return next(self._blocks, b"")
-
-
 def test_what_arrives_together_comes_together():
-    groups = stream_questions(_Blocks(b"\xef\xbb\xbfA?\nB", b"?\n\n", b"C?\nD"), "stdin")
+    blocks = Mock(read1=Mock(side_effect=[b"\xef\xbb\xbfA?\nB", b"?\n\n", b"C?\nD", b""]))
+    groups = stream_questions(blocks, "stdin")
     assert [[question.text for question in group] for group in groups] == [["A?"], ["B?"], ["C?"], ["D"]]
 
 
 def test_what_came_before_a_bad_line_is_given_first():
-    groups = stream_questions(_Blocks(b'{"question": "A?"}\n{"question": "B?"}\nC?\n'), "stdin")
+    groups = stream_questions(io.BytesIO(b'{"question": "A?"}\n{"question": "B?"}\nC?\n'), "stdin")
     assert [question.text for question in next(groups)] == ["A?", "B?"]
     with pytest.raises(DataError, match="stdin, line 3 is not JSON"):
         next(groups)

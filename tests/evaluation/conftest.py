@@ -3,6 +3,8 @@
 from dataclasses import replace
 
 import pytest
+import torch
+from safetensors.torch import load_file
 
 from mbc_engine.config import RetrieverReaderSettings
 from mbc_engine.evaluation.report import build_report, cell_report
@@ -31,7 +33,7 @@ DATASET = Dataset(name="quiz", title="Quiz", test="quiz.jsonl")
 ORIGIN = {"title": "t", "date": "", "command": "", "seed": 0, "environments": (), "settings": {}}
 
 
-def predict(right, questions, *, text="answer", names_sources=False):
+def predict(right, questions, *, names_sources=False):
     """Predictions for questions about as many documents: the first `right` are correct, the others unanswered."""
     return [
         Prediction(
@@ -39,7 +41,7 @@ def predict(right, questions, *, text="answer", names_sources=False):
             number,
             f"What is number {number}?",
             (f"gold {number}", f"the gold {number}"),
-            f"{text} {number}",
+            f"answer {number}",
             exact_match=number < right,
             f1=float(number < right),
             lenient_match=number < right,
@@ -94,49 +96,60 @@ def retention_of(first, kept):
 
 
 @pytest.fixture
-def make_experiment(tmp_path):
+def experiment(tmp_path):
     """An experiment's folder: MBC and its controls, fine-tuning with a rate, one stage skipped and one done later."""
+    folder = ExperimentFolder(tmp_path)
+    settings = {
+        "title": "A quiz",
+        "seed": 3,
+        "bases": [{"name": "tiny", "title": "Tiny LM"}],
+        "datasets": [{"name": "quiz", "title": "Quiz", "test": "quiz.jsonl"}],
+        "methods": ["mbc", "uniform", "closed-book", "mbc-shuffled-codes", "mbc-wrong"],
+        "documents": 120,
+    }
+    asked = {
+        "mbc": predict(60, 120, names_sources=True),
+        "mbc-shuffled-codes": predict(2, 120),
+        "uniform": predict(3, 120),
+        "closed-book": predict(4, 120),
+    }
+    with folder.lock():
+        folder.begin(settings, environment(3, command="mbc eval"), settings)
+        cell = folder.cell("tiny-quiz")
+        for method, predictions in asked.items():
+            online = results_of(predictions).online
+            cell.write_measured(method, "online", [online])
+            if not method.startswith("mbc-"):
+                for size in (16, 64):
+                    scaled = replace(online, cost=Cost(size, 0.1, 0.2, 3 * size, None))
+                    cell.write_measured(method, f"scaling-{size}", [scaled])
+        cell.write_measured("mbc", "retention", retention_of(200, 90.0))
+        cell.write("uniform", "rate", 2.5e-05)
+        usage = CodeUsage(16, ((0, 4.0), (10, 9.0), (20, 12.0)), ((0, 4.0), (10, 3.0), (20, 2.0)))
+        cell.write("", "code-usage", usage)
+        write_log(
+            folder.events,
+            StageSkipped("tiny-quiz", "uniform online", "no room"),
+            StageFinished("tiny-quiz", "uniform online", 3.0, was_kept=False),
+            StageSkipped("tiny-quiz", "mbc-wrong online", "there are no other documents"),
+        )
+    return folder
 
-    def make(name="run", *, right=60, questions=120, title="A quiz"):
-        folder = ExperimentFolder(tmp_path / name)
-        settings = {
-            "title": title,
-            "seed": 3,
-            "bases": [{"name": "tiny", "title": "Tiny LM"}],
-            "datasets": [{"name": "quiz", "title": "Quiz", "test": "quiz.jsonl"}],
-            "methods": ["mbc", "uniform", "closed-book", "mbc-shuffled-codes", "mbc-wrong"],
-            "documents": questions,
-        }
-        asked = {
-            "mbc": predict(right, questions, text="remembered", names_sources=True),
-            "mbc-shuffled-codes": predict(2, questions, text="guessed"),
-            "uniform": predict(3, questions, text="tuned"),
-            "closed-book": predict(4, questions, text="closed"),
-        }
-        with folder.lock():
-            folder.begin(settings, environment(3, command=f"mbc eval --run {name}"), settings)
-            cell = folder.cell("tiny-quiz")
-            for method, predictions in asked.items():
-                online = results_of(predictions).online
-                assert online is not None
-                cell.write_measured(method, "online", [online])
-                if not method.startswith("mbc-"):
-                    costs = (Cost(size, 0.1, 0.2, 3 * size, None) for size in (16, 64))
-                    for cost in costs:
-                        cell.write_measured(method, f"scaling-{cost.documents}", [replace(online, cost=cost)])
-            cell.write_measured("mbc", "retention", retention_of(200, 90.0))
-            cell.write("uniform", "rate", 2.5e-05)
-            usage = CodeUsage(16, ((0, 4.0), (10, 9.0), (20, 12.0)), ((0, 4.0), (10, 3.0), (20, 2.0)))
-            cell.write("", "code-usage", usage)
-            write_log(
-                folder.events,
-                StageSkipped("tiny-quiz", "uniform online", "no room"),
-                StageFinished("tiny-quiz", "uniform online", 3.0, was_kept=False),
-                StageSkipped("tiny-quiz", "mbc-wrong online", "there are no other documents"),
-            )
-        return folder
 
-    return make
+def assert_resumes(training, folder, stops_after, weights):
+    """A training that is begun again has the losses and the weights of one that was not interrupted."""
+
+    def losses_of(events):
+        return {event.step: event.loss for event in events}
+
+    whole, interrupted = losses_of(training(folder / "whole")), training(folder / "parts")
+    before = losses_of(next(interrupted) for _ in range(stops_after))
+    interrupted.close()  # like a kill: only what is on the disk is left
+    rest = losses_of(training(folder / "parts"))
+    assert min(rest) == stops_after  # whose snapshot was not written yet
+    assert before | rest == whole
+    expected, found = (load_file(folder / run / weights) for run in ("whole", "parts"))
+    torch.testing.assert_close(found, expected, rtol=0, atol=0)
 
 
 @pytest.fixture(params=["llama"])

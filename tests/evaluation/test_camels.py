@@ -6,7 +6,6 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from safetensors.torch import load_file
 from torch import nn
 from transformers import AutoConfig, AutoModelForCausalLM
 
@@ -22,12 +21,8 @@ from mbc_engine.evaluation.camels import (
     weight_model_for,
 )
 from mbc_engine.evaluation.suite import Camels
-from mbc_engine.events import TuningStep
 from mbc_engine.lm.base import BaseLM, Targets, load_base
-
-
-def losses_of(events):
-    return [event.loss for event in events if isinstance(event, TuningStep)]
+from tests.evaluation.conftest import assert_resumes
 
 
 @pytest.mark.parametrize("family", ["gemma3_text", "gpt2"])
@@ -58,8 +53,8 @@ def test_trained_weights_open_as_they_were_left(base, examples, tmp_path):
     before = {name: value.clone() for name, value in base.model.state_dict().items()}
     attention = base.model.config._attn_implementation
     settings = Camels(steps=6, inner_batches=1, learning_rate=0.01, inner_rate=0.05, locality=0)
-    losses = losses_of(meta_train(base, examples(6), tmp_path, settings, window=32))
-    assert losses[-1] < losses[0]  # the weights learned make a step on the same documents teach more
+    steps = [*meta_train(base, examples(6), tmp_path, settings, window=32)]
+    assert steps[-1].loss < steps[0].loss  # the weights learned make a step on the same documents teach more
 
     weights = load_weights(tmp_path)
 
@@ -72,20 +67,14 @@ def test_trained_weights_open_as_they_were_left(base, examples, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("stopped_after", [1, 3])
-def test_resumed_meta_training_is_identical(base, examples, tmp_path, stopped_after):
+@pytest.mark.parametrize("stops_after", [1, 3])
+def test_resumed_meta_training_is_identical(base, examples, tmp_path, stops_after):
     settings = Camels(steps=4, inner_documents=3, inner_batches=2, learning_rate=0.01, inner_rate=0.05)
-    whole = losses_of(list(meta_train(base, examples(8), tmp_path / "whole", settings, window=32, seed=3)))
 
-    stopped = meta_train(base, examples(8), tmp_path / "parts", settings, window=32, seed=3, snapshot_seconds=0)
-    first = [next(stopped) for _ in range(stopped_after)]
-    stopped.close()
-    rest = [*meta_train(base, examples(8), tmp_path / "parts", settings, window=32, seed=3)]
+    def training(folder):
+        return meta_train(base, examples(8), folder, settings, window=32, seed=3, snapshot_seconds=0)
 
-    done = next(event.step for event in rest if isinstance(event, TuningStep)) - 1
-    assert losses_of(first)[:done] + losses_of(rest) == whole
-    interrupted, through = (load_file(tmp_path / name / WEIGHTS) for name in ("parts", "whole"))
-    assert all(torch.equal(value, interrupted[name]) for name, value in through.items())
+    assert_resumes(training, tmp_path, stops_after, WEIGHTS)
 
 
 def test_what_cannot_be_used_is_reported(base, examples, tmp_path):

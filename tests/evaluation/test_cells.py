@@ -56,10 +56,6 @@ def test_seed_is_the_suites(settings, tiny, tmp_path):
         assert [cell.config_of(name).training.seed for name in ("mbc", "mac")] == [7, 7]
 
 
-def names(settings):
-    return [stage.name for cell in cells(settings) for stage in cell.stages()]
-
-
 @pytest.mark.parametrize(
     ("methods", "protocols", "expected"),
     [

@@ -14,12 +14,12 @@ from mbc_engine.evaluation.language_models import passage_chunker
 from mbc_engine.evaluation.methods import MethodAnswer
 from mbc_engine.evaluation.suite import Tuning
 from mbc_engine.evaluation.token_weights import salient_spans, uniform
-from mbc_engine.events import RateTried, TuningStep, run_to_completion
+from mbc_engine.events import RateTried, run_to_completion
 from mbc_engine.lm.base import load_base
 from mbc_engine.paper.kv_lora import adapter_state, add_kv_lora, load_adapter
+from tests.evaluation.conftest import assert_resumes
 
 DOCUMENTS = ["Ada moved to Aalen in the spring.", "The river rose, the bridge held.", "Hugo moved to Haifa."]
-OPTIMISERS = ["adam", "adafactor"]
 
 
 def tuned(base, weights=uniform, **changes):
@@ -52,7 +52,7 @@ def test_a_step_on_each_document_in_order_by_hand(base, tiny):
         assert equal.all(), name
 
 
-@pytest.mark.parametrize("optimiser", OPTIMISERS)
+@pytest.mark.parametrize("optimiser", ["adam", "adafactor"])
 def test_a_reset_restores_weights_and_optimiser(base, optimiser):
     before = state(base)
     method = tuned(base, optimiser=optimiser)
@@ -65,10 +65,10 @@ def test_a_reset_restores_weights_and_optimiser(base, optimiser):
     assert same(first, state(base))
 
 
-@pytest.mark.parametrize("documents", [["", " "], ["it rained and it rained"]])
-def test_what_weighs_nothing_makes_no_step(base, documents):
-    before, method = state(base), tuned(base, salient_spans() if documents[0] else uniform)
-    method.adapt(documents[:1])
+@pytest.mark.parametrize("document", ["", "it rained and it rained"])
+def test_what_weighs_nothing_makes_no_step(base, document):
+    before, method = state(base), tuned(base, salient_spans() if document else uniform)
+    method.adapt([document])
     assert same(before, state(base))
     assert method.footprint().on_disk == 0
 
@@ -118,10 +118,6 @@ def train(base, examples, folder, *, validation=None, **changes):
     return train_on_questions(base, examples, validation, folder, settings, **options)
 
 
-def weights_of(folder):
-    return load_file(folder / "model.safetensors")
-
-
 def test_the_best_validated_weights_are_kept(tiny, examples, tmp_path, monkeypatch):
     """A rate at which training soon makes the held-back questions worse."""
     asked, held_back = examples(40), examples(50)[40:]
@@ -138,7 +134,7 @@ def test_the_best_validated_weights_are_kept(tiny, examples, tmp_path, monkeypat
     list(train(base, asked, tmp_path, epochs=5, learning_rate=0.02, validation=held_back))
     best = losses.index(min(losses))
     assert 0 < best < 4  # neither the first nor the last: otherwise this tests nothing
-    assert same(weights_of(tmp_path), kept[best])
+    assert same(load_file(tmp_path / "model.safetensors"), kept[best])
 
 
 def test_gradients_of_parts_add_up(tiny, examples, monkeypatch):
@@ -163,21 +159,11 @@ def test_gradients_of_parts_add_up(tiny, examples, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize(("optimiser", "stops_after"), [("adam", 1), ("adafactor", 3), ("adam", 4), ("adafactor", 6)])
 def test_interrupted_training_is_identical(tiny, examples, tmp_path, optimiser, stops_after):
-    asked = examples(12)
-
-    def begun(folder):
+    def training(folder):
         base = load_base(str(tiny.bases["gpt2"]))
-        return train(base, asked, tmp_path / folder, optimiser=optimiser, snapshot_seconds=0)
+        return train(base, examples(12), folder, optimiser=optimiser, snapshot_seconds=0)
 
-    whole = [event.loss for event in begun("whole") if isinstance(event, TuningStep)]
-    interrupted, losses = begun("parts"), []
-    for _ in range(stops_after):
-        event = next(interrupted)
-        losses += [event.loss] if isinstance(event, TuningStep) else []
-    del interrupted  # like a kill: only what is on the disk is left
-    rest = [event for event in begun("parts") if isinstance(event, TuningStep)]
-    assert [*losses[: rest[0].step - 1], *(event.loss for event in rest)] == whole
-    assert same(weights_of(tmp_path / "whole"), weights_of(tmp_path / "parts"))
+    assert_resumes(training, tmp_path, stops_after, "model.safetensors")
 
 
 def test_what_cannot_be_trained_is_refused(tiny, examples, tmp_path):

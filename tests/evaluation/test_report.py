@@ -64,12 +64,11 @@ def test_codes_pay_from_so_many_documents(on_disk, shared, other, number):
     assert pays_from(Cost(4, 0.0, 0.0, on_disk, None, shared), other) == number
 
 
-class TestPairs:
-    def test_only_common_questions_count(self):
-        # Of questions 2 to 5 the first answers 2 and 3 rightly, the second none.
-        (test,) = pair_all({"a": predict(4, 6), "b": predict(2, 8)[2:]}, [("a", "b")])
-        assert (test.questions, test.exact_match.first, test.exact_match.second) == (4, 50.0, 0.0)
-        assert pair_all({"a": predict(1, 2), "b": predict(1, 4)[2:]}, [("a", "b"), ("a", "c")]) == ()
+def test_only_common_questions_of_pairs_count():
+    # Of questions 2 to 5 the first answers 2 and 3 rightly, the second none.
+    (test,) = pair_all({"a": predict(4, 6), "b": predict(2, 8)[2:]}, [("a", "b")])
+    assert (test.questions, test.exact_match.first, test.exact_match.second) == (4, 50.0, 0.0)
+    assert pair_all({"a": predict(1, 2), "b": predict(1, 4)[2:]}, [("a", "b"), ("a", "c")]) == ()
 
 
 def test_published_figures_stand_beside_ours(published):
@@ -156,8 +155,7 @@ def test_a_rate_at_the_edge_of_its_grid(rate, is_at_edge):
     assert build_report({}, [cell]).cautions == ((edge,) if is_at_edge else ())
 
 
-def test_the_report_holds_what_the_folder_holds(make_experiment):
-    experiment = make_experiment()
+def test_the_report_holds_what_the_folder_holds(experiment):
     report = read_report(experiment)
     assert (report.origin["title"], report.origin["seed"]) == ("A quiz", 3)
     (cell,), (missing,) = report.cells, report.missing
@@ -172,8 +170,7 @@ def test_the_report_holds_what_the_folder_holds(make_experiment):
     assert reasons == ["not done yet", "there are no other documents"]
 
 
-def test_missing_answers_are_noticed(make_experiment):
-    experiment = make_experiment()
+def test_missing_answers_are_noticed(experiment):
     path = experiment.cell("tiny-quiz").file("mbc", "online").with_name("online.predictions.jsonl")
     path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[1:]))
     with pytest.raises(DataError, match="119 of 120 answers") as error:
@@ -181,19 +178,15 @@ def test_missing_answers_are_noticed(make_experiment):
     assert "online.json" in error.value.hint
 
 
-def test_the_report_s_files(make_experiment):
-    written = make_experiment()
-    write_report(written)
-    report = json.loads(written.report_json.read_text())
-    assert report == json.loads(json.dumps(as_json(read_report(written))))
+def test_the_report_s_files(experiment):
+    write_report(experiment)
+    report = json.loads(experiment.report_json.read_text())
+    assert report == json.loads(json.dumps(as_json(read_report(experiment))))
     assert [*report][:2] == ["verdicts", "cautions"]
     assert [verdict["outcome"] for verdict in report["verdicts"]] == ["unchecked", "yes", "no", "yes"]
-    assert report["cells"][0]["rows"][0]["online"]["scores"]["exact_match"] == {
-        "value": 50.0,
-        "low": 48.0,
-        "high": 52.0,
-    }
-    text = written.report_markdown.read_text()
+    exact_match = report["cells"][0]["rows"][0]["online"]["scores"]["exact_match"]
+    assert exact_match == {"value": 50.0, "low": 48.0, "high": 52.0}
+    text = experiment.report_markdown.read_text()
     assert text.splitlines()[2] == "- ? **The bank of MBC was not checked against a bank of other documents**."
     assert "| MBC | 50.0 (48.0 to 52.0) | 50.0 (48.0 to 52.0) | 50.0 | 50.0 | 100.0 |" in text
     assert "| MBC | 400 | 10.0 | 18.0 (18.0 to 18.0) | 90.0 | 3.3 (0.8 to 6.7) | 4 kB | 8 kB |" in text

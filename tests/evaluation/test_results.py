@@ -41,7 +41,7 @@ HERE = {"cores": 2, "date": "2030-01-01T00:00:00+00:00", "command": "mbc eval", 
 
 @pytest.fixture
 def folder(tmp_path):
-    return ExperimentFolder(tmp_path / "experiment")
+    return ExperimentFolder(tmp_path)
 
 
 @pytest.fixture
@@ -91,10 +91,6 @@ def test_a_damaged_file_is_named_with_the_way_out(cell, kind, damage):
 
 
 class TestBeginning:
-    @pytest.fixture(autouse=True)
-    def made(self, folder):
-        folder.path.mkdir()
-
     def test_environments_that_differ_in_more_than_date_and_command_are_kept(self, folder):
         for environment in (HERE, {**HERE, "cores": 3}, {**HERE, "date": "2031"}):
             folder.begin(SETTINGS, environment, SETTINGS)

@@ -143,29 +143,18 @@ def test_data_files_may_move_and_settings_be_added(work, untrained, tmp_path):
     assert not of_kind(work(given), StageStarted)
 
 
-def test_changed_questions_are_refused(work, untrained, tmp_path):
+@pytest.mark.parametrize(
+    ("what", "old", "new", "comment"),
+    [("questions", "Where", "Whither", ""), ("settings", "tokens = 4", "tokens = 5", "# The same.\n")],
+)
+def test_changed_questions_and_presets_are_refused(work, untrained, tmp_path, what, old, new, comment):
     given = untrained(methods=["bm25", "closed-book"])
     work(given)
     ExperimentFolder(tmp_path / "run").cell("tiny-people").file("closed-book", "online").unlink()
-    test = Path(given.datasets[0].test)
-    text = test.read_text()
-    test.write_text(text.replace("Where", "Whither", 1))
-    with pytest.raises(
-        DataError, match="closed-book online: The questions of tiny-people have changed since the evaluation began"
-    ):
+    file = Path(given.datasets[0].test if what == "questions" else given.bases[0].preset)
+    text = file.read_text()
+    file.write_text(text.replace(old, new, 1))
+    with pytest.raises(DataError, match=f"closed-book online: The {what} of tiny-people have changed since the eval"):
         work(given, skips=False)
-    test.write_text(text)
+    file.write_text(f"{comment}{text}")
     assert [event.stage for event in of_kind(work(given), StageStarted)] == ["closed-book online"]
-
-
-def test_a_changed_preset_is_refused(work, untrained, tmp_path):
-    given = untrained()
-    work(given)
-    ExperimentFolder(tmp_path / "run").cell("tiny-people").file("bm25", "online").unlink()
-    preset = Path(given.bases[0].preset)
-    text = preset.read_text()
-    preset.write_text(text.replace("tokens = 4", "tokens = 5", 1))
-    with pytest.raises(DataError, match="The settings of tiny-people have changed since the evaluation began"):
-        work(given, skips=False)
-    preset.write_text(f"# The same.\n{text}")
-    assert [event.stage for event in of_kind(work(given), StageStarted)] == ["bm25 online"]

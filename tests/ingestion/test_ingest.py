@@ -11,8 +11,9 @@ import shutil
 import subprocess
 import sys
 import threading
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -27,7 +28,7 @@ from mbc_engine.ingestion.workers import ChunkedDocument, FileRead, Workers, rea
 from mbc_engine.mini.model import save
 from mbc_engine.paper.model import MBC
 from mbc_engine.sources import Files
-from mbc_engine.text import Skipped
+from mbc_engine.text import Skipped, find_files
 from mbc_engine.text.document import Content
 from tests.ingestion.conftest import last_of, lines, skipped, sources
 
@@ -79,8 +80,8 @@ def test_gone_files_are_told_and_pruned(model, bank, folder):
     for number in (1, 3):
         (folder / f"{number}.txt").unlink()
     last = last_of(ingest(model, bank, [folder], ignore=["0.txt"]))
-    names = [Path(source).name for source in last.gone_sources]
-    assert (last.gone, names, last.removed) == (2, ["1.txt", "3.txt"], 0)
+    gone = tuple(str(folder / name) for name in ("1.txt", "3.txt"))
+    assert (last.gone, last.gone_sources, last.removed) == (2, gone, 0)
     assert last_of(ingest(model, bank, [folder / "1.txt"], prune=True)).removed == 1
     with pytest.raises(DataError, match="does not exist"):  # the bank has nothing from it
         list(ingest(model, bank, [folder / "1.txt"], prune=True))
@@ -96,13 +97,9 @@ def test_gone_files_are_told_and_pruned(model, bank, folder):
 def test_what_cannot_be_kept_for_an_undo_is_pruned_all_the_same(model, bank, folder, monkeypatch):
     list(ingest(model, bank, [folder]))
     (folder / "1.txt").unlink()
-
-    def refuse(*_given):
-        raise BankError("The disk is full.")
-
-    with monkeypatch.context() as patch:
-        patch.setattr("mbc_engine.ingestion.ingest.remove_undoably", refuse)
-        last = last_of(ingest(model, bank, [folder], prune=True))
+    refuse = Mock(side_effect=BankError("The disk is full."))
+    monkeypatch.setattr("mbc_engine.ingestion.ingest.remove_undoably", refuse)
+    last = last_of(ingest(model, bank, [folder], prune=True))
     assert (last.removed, last.pruned, sources(bank)) == (1, 0, ["0.txt", "2.txt", "3.txt"])
 
 
@@ -133,7 +130,6 @@ def test_prune(model, bank, folder, tmp_path):
     list(ingest(model, bank, [folder, elsewhere]))
     (folder / "1.txt").unlink()
     elsewhere.unlink()
-    assert last_of(ingest(model, bank, [folder])).removed == 0
     assert last_of(ingest(model, bank, [folder], prune=True)).removed == 1
     assert sources(bank) == ["0.txt", "2.txt", "3.txt", "newspaper.txt"]
     assert last_of(ingest(model, bank, [folder], ignore=["3.txt"], prune=True)).removed == 1
@@ -141,6 +137,21 @@ def test_prune(model, bank, folder, tmp_path):
     (folder / "2.txt").unlink()
     (folder / "2.txt").symlink_to(folder / "2.txt")  # a loop: it cannot be looked at
     assert last_of(ingest(model, bank, [folder], prune=True)).removed == 0
+
+
+def test_a_link_that_takes_a_files_place_is_not_followed(model, bank, folder, tmp_path):
+    walked = find_files([folder], follow_links=False)
+    (folder / "0.txt").rename(tmp_path / "outside.txt")
+    (folder / "0.txt").symlink_to(tmp_path / "outside.txt")
+    events = list(ingest(model, bank, walked, workers=2, follow_links=False))
+    assert skipped(events)[1:] == [("0.txt", "is reached by a link")]
+    assert sources(bank) == ["1.txt", "2.txt", "3.txt"]
+
+
+def test_documents_in_other_languages_are_told(model, bank, folder):
+    (folder / "german.txt").write_text("Die Brücke wurde nach dem Sturm von Ada repariert und ist wieder offen.")
+    last = last_of(ingest(model, bank, [folder]))
+    assert (last.not_english, last.not_english_sources) == (1, (str(folder / "german.txt"),))
 
 
 def test_emptied_file_is_forgotten(model, bank, folder):
@@ -245,40 +256,29 @@ def test_stop_before_the_start(model, bank, folder):
     assert multiprocessing.active_children() == []
 
 
-def test_removed_rows_stay_until_new_ones_are_stored(model, bank, tmp_path, monkeypatch):
+@pytest.mark.parametrize("end", ["stop", "error"])
+def test_removed_rows_stay_until_new_ones_are_stored(model, bank, tmp_path, monkeypatch, end):
+    """What is encoded before a stop or an error is saved."""
     stop, path = threading.Event(), tmp_path / "rows.jsonl"
 
-    def stopping(steps):
-        stop.set()
-        yield next(steps)
-
-    write_rows(path, "ada", "bruno")
-    list(ingest(model, bank, [path]))
-    write_rows(path, "clara", "dora")
-    with monkeypatch.context() as patch:
-        replace_steps(patch, stopping)
-        last = last_of(ingest(model, bank, [path], stop=stop))
-    assert (last.documents, last.removed) == (1, 0)
-    assert sources(bank) == ["rows.jsonl#ada", "rows.jsonl#bruno", "rows.jsonl#clara"]
-    last = last_of(ingest(model, bank, [path]))
-    assert (last.documents, last.unchanged, last.removed) == (1, 1, 2)
-    assert sources(bank) == ["rows.jsonl#clara", "rows.jsonl#dora"]
-
-
-def test_what_is_encoded_before_an_error_is_saved(model, bank, tmp_path, monkeypatch):
-    path = tmp_path / "rows.jsonl"
-
-    def failing(steps):
+    def ending(steps):
+        if end == "stop":
+            stop.set()
         yield next(steps)
         raise ModelError("The codes are no numbers.")
 
     write_rows(path, "ada", "bruno")
     list(ingest(model, bank, [path]))
     write_rows(path, "clara", "dora")
-    replace_steps(monkeypatch, failing)
-    with pytest.raises(ModelError):
-        list(ingest(model, bank, [path]))
+    events = []
+    with monkeypatch.context() as patch, nullcontext() if end == "stop" else pytest.raises(ModelError):
+        replace_steps(patch, ending)
+        events += ingest(model, bank, [path], stop=stop)
+    assert end == "error" or last_of(events).removed == 0
     assert sources(bank) == ["rows.jsonl#ada", "rows.jsonl#bruno", "rows.jsonl#clara"]
+    last = last_of(ingest(model, bank, [path]))
+    assert (last.documents, last.unchanged, last.removed) == (1, 1, 2)
+    assert sources(bank) == ["rows.jsonl#clara", "rows.jsonl#dora"]
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -311,7 +311,7 @@ def test_progress_counts_chunks_and_bytes(model, bank, texts, monkeypatch):
     assert [event.chunks for event in reports] == [1, 2, 3, 4, 5, 6, 7, 7]
     assert [event.documents for event in reports] == [0] * 7 + [3]
     one, five, other = ((texts / f"{name}.txt").stat().st_size for name in "abc")
-    steps = [one, *(round(one + five * number / 5) for number in range(1, 6))]
+    steps = [round(one + five * number / 5) for number in range(6)]
     assert [event.size for event in reports] == [*steps, one + five + other, one + five + other]
     assert "".join(Path(event.current).stem for event in reports) == "abbbbbcc"
     assert [event.files for event in reports] == [3] * 8
@@ -397,13 +397,11 @@ def test_file_that_crashes_its_worker_is_skipped(model, bank, folder):
     (process,) = multiprocessing.active_children()
     process.kill()
     rest = list(items)
-    reason = "crashed the process that read it"
-    assert [item for item in rest if isinstance(item, Skipped)] == [Skipped(str(large), reason)]
+    crashed = Skipped(str(large), "crashed the process that read it")
+    assert [item for item in rest if isinstance(item, Skipped)] == [crashed]
     names = [Path(item.document.source).name for item in rest if isinstance(item, ChunkedDocument)]
     assert names[-4:] == ["0.txt", "1.txt", "2.txt", "3.txt"]
-    ends = [item for item in rest if isinstance(item, FileRead)]
-    assert len(ends) == 5
-    assert not any(item.lost for item in ends)
+    assert [item.lost for item in rest if isinstance(item, FileRead)] == [frozenset()] * 5
 
 
 def test_file_that_takes_too_long_is_skipped(model, bank, folder, monkeypatch):

@@ -132,7 +132,6 @@ def many_stories(folder, number):
         (folder / f"{story:04d}.txt").write_text(f"Story {story}. The bridge held. Ada moved to Bergen.")
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="kills as Unix does")
 def test_stop_and_killed_actors(model, tmp_path, rounds):
     folder, stop = tmp_path / "news", threading.Event()
     many_stories(folder, 300)
@@ -147,7 +146,7 @@ def test_stop_and_killed_actors(model, tmp_path, rounds):
         assert not last_of(events).is_complete
         assert 0 < last_of(events).documents == bank.totals().documents < 300
         for _ in range(rounds(full=5, reduced=1)):
-            killed: list[psutil.Process] = []
+            killed = []
             for event in ingest(model, bank, [folder], actors=TWO):
                 if isinstance(event, DocumentsIngested) and event.documents and not killed:
                     killed = processes("EncodingActor")[:1]
@@ -169,7 +168,6 @@ class KillingChunker(Chunker):
         return super().chunks(text, sections)
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="kills as Unix does")
 def test_files_that_crash_actors_are_named(model, tmp_path, monkeypatch):
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
     folder = tmp_path / "news"
@@ -177,9 +175,7 @@ def test_files_that_crash_actors_are_named(model, tmp_path, monkeypatch):
     (folder / "0150.txt").write_text("A deadly story.")
     own = model.chunker
     monkeypatch.setitem(model.__dict__, "chunker", KillingChunker(own.tokenizer, own.capacity))
-    monkeypatch.setattr(
-        "mbc_engine.ingestion.ingest._COMMIT_SECONDS", math.inf
-    )  # what is encoded is saved by the error
+    monkeypatch.setattr("mbc_engine.ingestion.ingest._COMMIT_SECONDS", math.inf)  # the error saves what is encoded
     with open_bank(model, tmp_path / "b.mbc") as bank:
         with pytest.raises(MBCError, match=r"0140\.txt to .*0159\.txt, died 4 times") as raised:
             list(ingest(model, bank, [folder], actors=TWO))

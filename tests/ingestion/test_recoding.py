@@ -6,11 +6,12 @@ import signal
 import threading
 import time
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from mbc_engine import MemoryBank, ingest, open_bank
-from mbc_engine.bank import StoredDocument, memory_bank
+from mbc_engine.bank import memory_bank
 from mbc_engine.bank.exchange import export
 from mbc_engine.bank.verification import verify
 from mbc_engine.errors import ModelError
@@ -62,9 +63,7 @@ def test_texts_are_recoded_after_the_ingest(bank, model, folder, tmp_path):
 
 
 def test_missing_language_model(bank, model, folder):
-    def missing(_):
-        raise ModelError("It is not installed.", hint="Install it.")
-
+    missing = Mock(side_effect=ModelError("It is not installed.", hint="Install it."))
     events = list(ingest(model, bank, [folder], open_model=missing))
     problems = [event.problem for event in events if isinstance(event, TextsRecoded)]
     assert problems == ["", "It is not installed. Install it."]
@@ -121,7 +120,7 @@ def test_another_language_model_is_refused(bank, model, folder, tmp_path):
         assert target.text_state().lm_texts == bank.text_state().lm_texts > 0
 
 
-def test_documents_removed_meanwhile(bank, model, folder, tmp_path):
+def test_documents_removed_meanwhile(bank, model, folder, tmp_path, fresh_lines):
     with MemoryBank.open(tmp_path / "b.mbc") as other:
         list(ingest(model, bank, [folder]))
         for number, _ in enumerate(bank.recode_texts(MODEL.open, to_lm=True)):
@@ -129,18 +128,14 @@ def test_documents_removed_meanwhile(bank, model, folder, tmp_path):
             if number == 1:
                 (taken,) = other.lookup([(str(folder / "9.txt"), "")], with_texts=True)
                 other.remove([(str(folder / "9.txt"), "")])
-                other.put(
-                    [StoredDocument(taken.digest, taken.chunks, taken.size, taken.origins, taken.codes, taken.texts)]
-                )
+                other.put([taken])
         before = lines(bank)
         *_, last = verify(tmp_path / "b.mbc", MODEL.open)
         assert last.damages == 0
         for path in folder.iterdir():
             if (str(path), "") not in {origin[:2] for origin in bank.origins()}:
                 path.unlink()
-        with open_bank(model, tmp_path / "anew.mbc") as anew:
-            list(ingest(model, anew, [folder]))
-            assert lines(anew) == before
+        assert fresh_lines(folder) == before
 
 
 @pytest.mark.parametrize("seconds", [0.0, 60.0])

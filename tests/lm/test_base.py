@@ -5,11 +5,12 @@ import shutil
 import pytest
 import torch
 from tokenizers import processors
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoTokenizer
 
 from mbc_engine.errors import ConfigError
 from mbc_engine.lm import base as module
-from mbc_engine.lm.base import BaseLM, KVPrefix, load_base
+from mbc_engine.lm.base import KVPrefix, load_base
+from tests.conftest import save_random
 
 QUESTIONS = ["Ada?", "Where did the old painter move to in the winter?", "x", "Who moved?"]
 SIZES = {
@@ -38,14 +39,12 @@ DIFFERENT = ("gpt2", "llama", "mistral", "gemma2", "granite", "phi")
 
 
 @pytest.fixture(scope="module", params=DIFFERENT)
-def every_base(request, tiny):
+def every_base(request, tiny, tmp_path_factory):
     """A base LM of each kind of family; those that can slide see 60 columns."""
     if request.param in tiny.bases:
         return load_base(str(tiny.bases[request.param]))
     tokenizer = AutoTokenizer.from_pretrained(tiny.bases["llama"])
-    config = AutoConfig.for_model(request.param, vocab_size=len(tokenizer), **SIZES)
-    torch.manual_seed(0)
-    return BaseLM(AutoModelForCausalLM.from_config(config).eval(), tokenizer)
+    return load_base(str(save_random(tmp_path_factory.mktemp("base"), request.param, tokenizer, 0, **SIZES)))
 
 
 def prefix_for(base, batch, *, seed=0, size=2.0):
@@ -303,17 +302,9 @@ def test_too_long_question_is_refused(base):
     assert caught.value.hint
 
 
-def test_targets(base):
-    end = base.tokenizer.eos_token_id
-    texts = base.prompt_tokenizer.question_answer_targets(
-        ["Ada?", "Who moved?"], ["Delft", "Delft in the spring"], question_window=9, answer_window=9
-    )
-    for row, (question, answer) in enumerate([("Ada?", " Delft"), ("Who moved?", " Delft in the spring")]):
-        wanted = texts.ids[row][texts.target_mask[row]].tolist()
-        assert wanted == [*ids_of(base, answer), end]
-        assert texts.ids[row][texts.mask[row].bool()].tolist() == ids_of(base, question) + wanted
+def test_long_answers_are_cut(base):
     cut = base.prompt_tokenizer.question_answer_targets(["Ada?"], ["Delft in May"], question_window=9, answer_window=3)
-    assert cut.ids[0, -3:].tolist() == [*ids_of(base, " Delft in May")[:2], end]
+    assert cut.ids[0, -3:].tolist() == [*ids_of(base, " Delft in May")[:2], base.tokenizer.eos_token_id]
 
 
 def test_training_prompts_equal_inference(base, prompts):

@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, DynamicCache
+from transformers import AutoTokenizer, DynamicCache
 
 from mbc_engine.lm.base import KVPrefix, load_base
 from mbc_engine.lm.pretrained import FAMILIES
+from tests.conftest import save_random
 from tests.lm.test_base import SIZES, plain_logits
 
 # A CPU computes with 4 bits where layers have a multiple of 64 inputs. No text here is as wide as the sliding window.
@@ -33,11 +34,7 @@ def saved(tiny, tmp_path_factory):
     def saved(family):
         if family not in folders:
             sizes = GPT2 if family == "gpt2" else {**SIZES_OF_64, **OWN.get(family, {})}
-            config = AutoConfig.for_model(family, vocab_size=len(tokenizer), **sizes)
-            torch.manual_seed(0)
-            folders[family] = tmp_path_factory.mktemp(family)
-            AutoModelForCausalLM.from_config(config).save_pretrained(folders[family])
-            tokenizer.save_pretrained(folders[family])
+            folders[family] = save_random(tmp_path_factory.mktemp(family), family, tokenizer, 0, **sizes)
         return folders[family]
 
     return saved

@@ -146,14 +146,11 @@ def test_out_of_memory(wide, monkeypatch):
     assert "nf4" in (caught.value.hint or "")
 
 
-def packed(module):
-    return {name: layer for name, layer in module.named_modules() if is_packed(layer)}
-
-
 @pytest.mark.parametrize("weights", PACKED)
 def test_what_is_packed(wide, weights):
     base = load_base(str(wide.bases["gpt2"]), weights=weights).model
-    assert {name.rpartition(".")[2] for name in packed(base)} == {"c_attn", "c_proj", "c_fc"}
+    packed = {name.rpartition(".")[2] for name, layer in base.named_modules() if is_packed(layer)}
+    assert packed == {"c_attn", "c_proj", "c_fc"}
     assert {value.dtype for name, value in base.named_parameters() if not name.endswith(".weight")} == {torch.float32}
     assert base.get_output_embeddings().weight.dtype == torch.float32
 

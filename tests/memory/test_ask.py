@@ -145,12 +145,7 @@ def test_answers_below_the_minimum_confidence_are_withheld(tiny, remember, folde
     [
         (None, {"min_confidence": 0.5}, "is not calibrated", "mbc calibrate"),
         (0, {"min_confidence": 0.5}, "cannot tell whether its bank", "calibrate another model"),
-        (
-            1,
-            {"min_confidence": 0.5, "read_mode": "hierarchical:2"},
-            "calibrated for its own read, flat, not for hierarchical:2",
-            "Leave out --read",
-        ),
+        (1, {"min_confidence": 0.5, "read_mode": "hierarchical:2"}, "flat, not for hierarchical:2", "Leave out --read"),
         (1, {"write": True}, "--write does not apply", "it is for mini"),
     ],
 )

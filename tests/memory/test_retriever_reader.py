@@ -164,9 +164,7 @@ def test_bank_without_text(tiny, remember, folder):
 def test_only_files_of_sources_are_read_to_answer(tiny, remember, folder, monkeypatch):
     looked_at: list[str] = []
     look = Files.look
-    monkeypatch.setattr(
-        Files, "look", lambda self, origin, digest: looked_at.append(origin.source) or look(self, origin, digest)
-    )
+    monkeypatch.setattr(Files, "look", lambda files, *of: looked_at.append(of[0].source) or look(files, *of))
     memory = remember(tiny.retriever_reader("Nobody"), folder)
     assert len(list(folder.iterdir())) > 2
     (answer,) = memory.ask(["Who won?"], sources=2)
@@ -193,9 +191,7 @@ def test_withheld_answers_still_have_sources(tiny, remember, folder):
     assert (withheld.text, withheld.tentative, answer.text, answer.tentative) == (None, False, "Nobody", True)
     confidence = model.reader_settings.confidence.model_copy(update={"perhaps": 0.5})
     model.reader_settings = model.reader_settings.model_copy(update={"confidence": confidence})
-    assert [own.tentative for own in memory.ask(["Who won?"]) + memory.ask(["Who won?"], min_confidence=0.3)] == [
-        True
-    ] * 2
+    assert all(memory.ask(["Who won?"], min_confidence=minimum)[0].tentative for minimum in (None, 0.3))
     assert memory.ask(["Who won?"], min_confidence=1)[0].withheld
     assert not withheld.withheld
     assert withheld.confidence == answer.confidence

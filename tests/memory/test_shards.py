@@ -40,10 +40,8 @@ def model(tiny):
 @pytest.fixture(scope="module")
 def paths(model, tmp_path_factory):
     """Three banks."""
-    folder, texts = (
-        tmp_path_factory.mktemp("banks"),
-        ("Ada moved to Haifa.", "An amber light, a harbour.", "Irene left."),
-    )
+    folder = tmp_path_factory.mktemp("banks")
+    texts = ("Ada moved to Haifa.", "An amber light, a harbour.", "Irene left.")
     for bank in ("0", "1", "2"):
         (folder / bank).mkdir()
         for number in range(5):
@@ -61,23 +59,19 @@ def on_cluster(path):
 def results(memory, **options):
     """Answers and passages, whatever the banks are called."""
     answers = memory.ask(QUESTIONS, with_codes=True, **options)
-    found = [
-        [replace(source, bank="") for source in sources]
-        for sources in ([*(answer.sources for answer in answers), *memory.search(QUESTIONS, top=9, **options)])
-    ]
+    lists = [*(answer.sources for answer in answers), *memory.search(QUESTIONS, top=9, **options)]
+    found = [[replace(source, bank="") for source in sources] for sources in lists]
     return [(answer.text, answer.confidence, answer.totals, answer.missing_banks) for answer in answers], found
 
 
 def test_answers_are_those_of_one_process(model, paths):
-    with (
-        Memory([on_cluster(paths[0]), paths[1], on_cluster(paths[2])], model) as memory,
-        Memory(paths, model) as here,
-    ):
+    mixed = [on_cluster(paths[0]), paths[1], on_cluster(paths[2])]
+    with Memory(mixed, model) as memory, Memory(paths, model) as here:
         for options in OPTIONS:
             assert results(memory, **options) == results(here, **options)
         assert memory.info()[1] == here.info()[1]
         (source,) = memory.search(["Irene left. Story 22."], top=1)[0]
-    assert source.bank in map(str, (on_cluster(paths[0]), paths[1], on_cluster(paths[2])))
+    assert source.bank in map(str, mixed)
 
 
 def test_models_of_the_papers_method(tiny, tmp_path):

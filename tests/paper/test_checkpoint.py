@@ -1,26 +1,25 @@
-"""Model folders: a loaded model answers the same, and a damaged one is refused with a clear message."""
+"""Model folders: a loaded model answers the same, a damaged one is refused with a clear message, and a bank is bound to
+the weights; also with packed ones, which stay frozen."""
 
 import re
 import shutil
+from dataclasses import replace
 
 import pytest
 import torch
 
 from mbc_engine.errors import ModelError
+from mbc_engine.events import TrainFinished
+from mbc_engine.lm.pretrained import PACKED, is_packed
 from mbc_engine.model import load_model, open_bank, signature
 from mbc_engine.names import find_model
 from mbc_engine.paper.checkpoint import save_model, trained_state
 from mbc_engine.paper.memories import CodeMemory
+from mbc_engine.training.trainer import train
 from tests.paper.conftest import weight_overrides
 
 TEXTS = ["Ada moved to Bergen in the spring.", "The river rose.", "Hugo moved to Haifa and nobody was hurt."]
 QUESTIONS = ["Where did Ada move?", "Who moved to Haifa in the spring?"]
-PLAIN = [("gpt2", "bert", True), ("llama", "t5", False)]
-# The weights of the encoders; those of the base LM are packed.
-PACKED_BASE = [
-    ("t5", True, "nf4"),
-    *(pytest.param(*given, marks=pytest.mark.slow) for given in (("t5", False, "float32"), ("bert", False, "int8"))),
-]
 
 
 def overrides(frozen):
@@ -61,12 +60,20 @@ def check_loaded(models, folder, *settings):
     assert not again.training
 
 
-@pytest.mark.parametrize(("base", "encoder", "frozen"), PLAIN)
+@pytest.mark.parametrize(("base", "encoder", "frozen"), [("gpt2", "bert", True), ("llama", "t5", False)])
 def test_round_trip(tiny, tmp_path, base, encoder, frozen):
     check_loaded(tiny, tmp_path / "model", base, encoder, *overrides(frozen))
 
 
-@pytest.mark.parametrize(("encoder", "frozen", "weights"), PACKED_BASE)
+# The weights of the encoders; those of the base LM are packed.
+@pytest.mark.parametrize(
+    ("encoder", "frozen", "weights"),
+    [
+        ("t5", True, "nf4"),
+        pytest.param("t5", False, "float32", marks=pytest.mark.slow),
+        pytest.param("bert", False, "int8", marks=pytest.mark.slow),
+    ],
+)
 def test_round_trip_with_packed_weights(wide, tmp_path, encoder, frozen, weights):
     check_loaded(wide, tmp_path / "model", "gpt2", encoder, *weight_overrides("nf4", weights, frozen))
 
@@ -99,14 +106,24 @@ def test_fingerprints(tiny):
         assert model.fingerprints()[0] != amortizer
 
 
+def test_fingerprint_of_packed_weights(wide):
+    """A GPU may round a weight differently from a CPU; the bank still belongs to the model."""
+    made = {
+        weights: wide.model("gpt2", "t5", *weight_overrides("float32", weights)) for weights in ("float32", *PACKED)
+    }
+    assert len({model.fingerprints() for model in made.values()}) == 3
+    model = made["nf4"]
+    before = model.fingerprints()
+    layer = next(layer for layer in model.documents.modules() if is_packed(layer))
+    layer.weight.data[0] ^= 1
+    assert model.fingerprints() == before
+    model.documents.encoder = replace(model.documents.encoder, packed_from="nf4 of another")
+    assert model.fingerprints() != before
+
+
 def test_no_pickles(saved, monkeypatch):
-    files = sorted(path.relative_to(saved).as_posix() for path in saved.rglob("*") if path.is_file())
-    assert files == [
-        "adapter/adapter_config.json",
-        "adapter/adapter_model.safetensors",
-        "config.toml",
-        "model.safetensors",
-    ]
+    files = sorted(path.name for path in saved.rglob("*") if path.is_file())
+    assert files == ["adapter_config.json", "adapter_model.safetensors", "config.toml", "model.safetensors"]
 
     def refuse(*_, **__):
         raise AssertionError("unpickled")
@@ -167,3 +184,19 @@ def test_model_without_codes(tiny, tmp_path):
             attempt()
         assert "model.quantised = true" in (caught.value.hint or "")
     assert not (tmp_path / "bank.mbc").exists()
+
+
+@pytest.mark.parametrize(("weights", "encoder"), [("nf4", "t5"), pytest.param("int8", "bert", marks=pytest.mark.slow)])
+def test_packed_model_trains(wide, examples, tmp_path, weights, encoder):
+    changes = [*weight_overrides(weights, weights), "training.precision=bf16", "training.epochs=1"]
+    config, data = wide.config("gpt2", encoder, *changes), examples(8)
+    untrained = wide.model("gpt2", encoder, *changes)
+    *_, last = train(config, data, data[:2], tmp_path / "run", cache=tmp_path / "cache")
+    assert isinstance(last, TrainFinished)
+    model = load_model(tmp_path / "run")
+    before, after = (dict(made.named_parameters()) for made in (untrained, model))
+    for name in ("documents.amortizer.queries", "aggregator.blocks.0.attention.query.weight", "prefix.up"):
+        assert not torch.equal(before[name], after[name]), name
+    for name, layer in model.named_modules():
+        assert not is_packed(layer) or torch.equal(layer.weight, untrained.get_submodule(name).weight), name
+    assert any("lora_B" in name and value.abs().max() > 0 for name, value in after.items())

@@ -20,35 +20,20 @@ from mbc_engine.events import (
 )
 from mbc_engine.runs import event_log
 from mbc_engine.runs.event_log import EventFollower, EventLog, LogUpdate, read_events
+from tests.conftest import write_log
 
 STEP = TrainStep(3, 0, 1.5, 1.0, 0.25, 0.0, 0.25, None, 17.5, 2, 0.9, 1e-05, 12.5)
 SOME = [TrainStarted(0, 8, 4, 2, 99), STEP, QuantisationStarted(3, 7), FileSkipped("ü/ж.pdf", 'a "quoted"\nreason')]
+VALID_LINE = '{"time": 1, "event": "QuantisationStarted", "step": 1, "vectors": 2}'
 INVALID_LINES = (
     "",
     "not json",
     "[]",
-    '{"time": 1, "event": "Nonesuch"}',
-    '{"time": 1, "event": ["QuantisationStarted"]}',
-    '{"time": 1, "step": 1}',
-    '{"event": "QuantisationStarted", "step": 1, "vectors": 2}',
-    *(
-        f'{{"time": {time}, "event": "QuantisationStarted", "step": 1, "vectors": 2}}'
-        for time in ("null", "1e300", -1, "NaN", "1" * 400)
-    ),
-    '{"time": 1, "event": "QuantisationStarted", "step": 1}',
-    *(
-        f'{{"time": 1, "event": "QuantisationStarted", "step": 1, "vectors": {value}}}'
-        for value in ('"2"', 2.5, 10**400)
-    ),
+    *(VALID_LINE.replace(part, "") for part in ('"time": 1, ', '"event": "QuantisationStarted", ', ', "vectors": 2')),
+    *(VALID_LINE.replace('"QuantisationStarted"', kind) for kind in ('"Nonesuch"', '["QuantisationStarted"]')),
+    *(VALID_LINE.replace('1, "event"', f'{time}, "event"') for time in ("null", "1e300", -1, "NaN", "1" * 400)),
+    *(VALID_LINE.replace("2}", f"{value}}}") for value in ('"2"', 2.5, 10**400)),
 )
-
-
-def written(path, events):
-    log = EventLog(path)
-    for event in events:
-        log.append(event)
-    log.close()
-    return path
 
 
 @pytest.fixture
@@ -71,12 +56,14 @@ def example_of(kind):
 def test_every_kind_of_event_is_read_back(path):
     events = [example_of(kind) for kind in Event.kinds.values()]
     assert len(events) >= 10
-    assert read_events(written(path, events)) == events
+    write_log(path, *events)
+    assert read_events(path) == events
 
 
 @pytest.mark.parametrize("cut", [1, 5, 30])
 def test_half_written_last_line_is_left_out(path, cut):
-    path.write_bytes(written(path, SOME).read_bytes()[:-cut])
+    write_log(path, *SOME)
+    path.write_bytes(path.read_bytes()[:-cut])
     assert read_events(path) == SOME[:-1]
 
 
@@ -89,11 +76,11 @@ def test_unknown_fields_their_order_and_whole_numbers_do_not_matter(path):
 
 
 def test_follower_skips_invalid_lines(path):
-    written(path, SOME[:1])
+    write_log(path, *SOME[:1])
     with path.open("ab") as file:
-        file.write("".join(line + "\n" for line in INVALID_LINES).encode() + b"\xff\n")
-    written(path, SOME[1:])
-    assert events_of(EventFollower(path).poll()) == SOME
+        file.write("".join(line + "\n" for line in (*INVALID_LINES, VALID_LINE)).encode() + b"\xff\n")
+    write_log(path, *SOME[1:])
+    assert events_of(EventFollower(path).poll()) == [SOME[0], QuantisationStarted(1, 2), *SOME[1:]]
 
 
 def events_of(log_update):
@@ -105,7 +92,7 @@ def test_follower_gets_each_event_once_with_its_time(path, monkeypatch):
     follower = EventFollower(path)
     assert follower.poll() == LogUpdate([])
     monkeypatch.setattr(event_log.time, "time", lambda: 12.3456)
-    written(path, SOME[:1])
+    write_log(path, SOME[0])
     assert follower.poll() == LogUpdate([(12.346, SOME[0])])
     assert follower.poll() == LogUpdate([])
     assert EventFollower(path.parent).poll() == LogUpdate([])  # unreadable
@@ -114,10 +101,10 @@ def test_follower_gets_each_event_once_with_its_time(path, monkeypatch):
 def test_skimming_keeps_the_last_of_consecutive_steps(path):
     steps = [dataclasses.replace(STEP, step=number) for number in range(6)]
     reset = QuantisationStarted(1, 7)
-    written(path, [reset, *steps[:3], reset, steps[3], reset, reset, *steps[4:]])
+    write_log(path, reset, *steps[:3], reset, steps[3], reset, reset, *steps[4:])
     follower = EventFollower(path, latest_only=TrainStep)
     assert events_of(follower.poll()) == [reset, steps[2], reset, steps[3], reset, reset, steps[5]]
-    written(path, steps[:2])
+    write_log(path, *steps[:2])
     assert events_of(follower.poll()) == [steps[1]]
 
 
@@ -125,12 +112,13 @@ def test_skimming_keeps_the_last_of_consecutive_steps(path):
 def test_following_in_slices_gives_what_the_log_holds(steps, most):
     with TemporaryDirectory() as folder:
         path = Path(folder) / "events.jsonl"
-        follower, known, log = EventFollower(path), list[Event](), EventLog(path)
-        positions = [0]
+        follower, log = EventFollower(path), EventLog(path)
+        held, known, positions = [], [], [0]
         for number, step in enumerate(steps):
             match step:
                 case "append":
-                    log.append(QuantisationStarted(number, 10**number))
+                    held.append(QuantisationStarted(number, 10**number))
+                    log.append(held[-1])
                     positions.append(log.position())
                 case "cut":
                     with path.open("ab") as file:
@@ -139,6 +127,7 @@ def test_following_in_slices_gives_what_the_log_holds(steps, most):
                     log.rewind(positions[-1])
                 case "rewind":
                     del positions[len(positions) // 2 + 1 :]
+                    del held[len(positions) - 1 :]
                     log.rewind(positions[-1])
             if number % 3 == 0:
                 known = extended(known, follower.poll(most))
@@ -148,7 +137,7 @@ def test_following_in_slices_gives_what_the_log_holds(steps, most):
             log_update = follower.poll(most)
             assert len(log_update.events) <= most
             known, has_more = extended(known, log_update), log_update.has_more
-        assert known == read_events(path)
+        assert known == read_events(path) == held
 
 
 def extended(known, log_update):

@@ -11,6 +11,7 @@ from mbc_engine.runs.ingests import IngestHistory, forget_names, is_recorded, re
 
 STARTED = IngestStarted(2, 20)
 CHANGED, UNCHANGED = DocumentsIngested(1, 1, 1, 20, 0.5, ("/a",)), DocumentsIngested(0, 0, 2, 20, 0.5, ("/b",))
+RECODED = TextsRecoded(2, 8, 100, 60, 3.0, "lm")
 SKIPPED = FileSkipped('/"IngestFinished".png', "is a .png file")
 
 
@@ -23,16 +24,12 @@ def path(tmp_path):
     return tmp_path / "state" / "activity" / "memory.jsonl"
 
 
-def logged(path):
-    return list(read_events(path))
-
-
 def test_first_ingest_is_logged_as_it_runs(path):
-    events = [STARTED, SKIPPED, UNCHANGED, end(0)]
+    events = [STARTED, SKIPPED, UNCHANGED, RECODED, end(0)]
     seen = []
     for event in recorded(iter(events), path):
         seen.append(event)
-        assert logged(path) == seen
+        assert read_events(path) == seen
     assert seen == events
 
 
@@ -47,7 +44,7 @@ def test_only_ends_of_earlier_ingests_stay(path, monkeypatch):
     assert path.read_bytes().splitlines()[0] == first_end  # with its time
     for documents in (2, 3):
         list(recorded([STARTED, SKIPPED, CHANGED, end(documents)], path))
-    assert logged(path) == [end(1), end(2), STARTED, SKIPPED, CHANGED, end(3)]
+    assert read_events(path) == [end(1), end(2), STARTED, SKIPPED, CHANGED, end(3)]
 
 
 def test_watch_logs_only_ingests_that_change_something(path):
@@ -56,16 +53,16 @@ def test_watch_logs_only_ingests_that_change_something(path):
     pruned = [STARTED, UNCHANGED, end(0, removed=1)]
     changed = [STARTED, SKIPPED, CHANGED, end(1)]
     assert list(recorded([*first, *nothing], path)) == [*first, *nothing]
-    assert logged(path) == first
+    assert read_events(path) == first
     list(recorded([*first, *nothing, *changed, *nothing], path))
-    assert logged(path) == [end(0), end(0), *changed]
+    assert read_events(path) == [end(0), end(0), *changed]
     list(recorded([*first, *pruned, *nothing], path))
-    assert logged(path)[-3:] == pruned
+    assert read_events(path)[-3:] == pruned
 
 
 def test_interrupted_ingest_of_a_watch_is_followed_by_the_next(path):
     list(recorded([STARTED, CHANGED, STARTED, CHANGED, end(2)], path))
-    assert logged(path) == [STARTED, CHANGED, end(2)]
+    assert read_events(path) == [STARTED, CHANGED, end(2)]
 
 
 def test_second_of_two_concurrent_ingests_is_not_logged(path, monkeypatch):
@@ -75,7 +72,7 @@ def test_second_of_two_concurrent_ingests_is_not_logged(path, monkeypatch):
     assert is_recorded(path)
     assert list(recorded([STARTED, CHANGED, end(2)], path)) == [STARTED, CHANGED, end(2)]
     list(first)
-    assert logged(path) == [STARTED, CHANGED, end(1)]
+    assert read_events(path) == [STARTED, CHANGED, end(1)]
     assert not is_recorded(path)
 
 
@@ -90,7 +87,7 @@ def test_failed_ingest_releases_the_log(path):
     with path.open("ab") as file:
         file.write(b'\xff\n{"event": "IngestFinished"}\n{"time": 1, "event": "IngestFin')
     list(recorded([STARTED, end(2)], path))  # damaged lines are dropped
-    assert logged(path) == [STARTED, end(2)]
+    assert read_events(path) == [STARTED, end(2)]
 
 
 def test_unwritable_log_stops_no_ingest(path, tmp_path, monkeypatch):
@@ -128,15 +125,9 @@ def test_running_ingest_is_summarised():
 
 def test_next_ingest_starts_anew_but_keeps_growth_and_names():
     ingest = history(IngestStarted(4, 800), FileSkipped("/b", "is empty"), report(10, 100, 1.0), end(1), STARTED)
-    assert (ingest.state, ingest.reported, ingest.finished, ingest.skips, ingest.rate) == (
-        "running",
-        None,
-        None,
-        0,
-        None,
-    )
-    assert not ingest.pace
-    assert [(time, finished) for time, finished in ingest.growth] == [(3.0, end(1))]
+    assert (ingest.state, ingest.skips, list(ingest.pace)) == ("running", 0, [])
+    assert ingest.reported is ingest.finished is ingest.rate is None
+    assert list(ingest.growth) == [(3.0, end(1))]
     assert list(ingest.sources) == ["/a"]
 
 
@@ -145,24 +136,17 @@ def test_end_determines_the_state(is_complete, state):
     assert history(STARTED, replace(end(1), is_complete=is_complete)).state is state
 
 
-@pytest.mark.parametrize(
-    ("events", "rate"),
-    [
-        ([], None),
-        ([IngestStarted(1, 0), report(10, 0, 1.0), report(20, 0, 2.0)], 10.0),
-        ([IngestStarted(1, 99), report(10, 9, 1.0), report(10, 9, 1.0)], None),
-    ],
-    ids=["no events", "a stream of unknown size", "no time has passed"],
-)
-def test_unknown_time_left(events, rate):
-    assert (history(*events).rate, history(*events).seconds_left) == (rate, None)
+def test_unknown_time_left():
+    stream_of_unknown_size = history(IngestStarted(1, 0), report(10, 0, 1.0), report(20, 0, 2.0))
+    no_time_has_passed = history(IngestStarted(1, 99), report(10, 9, 1.0), report(10, 9, 1.0))
+    made = (history(), stream_of_unknown_size, no_time_has_passed)
+    assert [(ingest.rate, ingest.seconds_left) for ingest in made] == [(None, None), (10.0, None), (None, None)]
 
 
 def test_recoding_has_a_pace_of_its_own():
-    recoded = TextsRecoded(2, 8, 100, 60, 3.0, "lm")
-    ingest = history(IngestStarted(4, 800), report(10, 100, 1.0), recoded)
-    assert (ingest.recoded, ingest.seconds_left) == (recoded, 9.0)
-    assert history(IngestStarted(4, 800), recoded, end(1), STARTED).recoded is None
+    ingest = history(IngestStarted(4, 800), report(10, 100, 1.0), RECODED)
+    assert (ingest.recoded, ingest.seconds_left) == (RECODED, 9.0)
+    assert history(IngestStarted(4, 800), RECODED, end(1), STARTED).recoded is None
 
 
 def test_names_are_forgotten_with_the_next_ingest_and_on_removal(path):
@@ -171,6 +155,6 @@ def test_names_are_forgotten_with_the_next_ingest_and_on_removal(path):
     assert not path.exists()
     list(recorded([STARTED, SKIPPED, CHANGED, named], path))
     list(recorded([STARTED, CHANGED, end(2)], path))
-    assert logged(path) == [end(1), STARTED, CHANGED, end(2)]
+    assert read_events(path) == [end(1), STARTED, CHANGED, end(2)]
     forget_names(path)
-    assert logged(path) == [end(1), end(2)]
+    assert read_events(path) == [end(1), end(2)]

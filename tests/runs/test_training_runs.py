@@ -106,6 +106,10 @@ def test_run_without_an_end_or_a_process_is_interrupted(tmp_path):
         log.append(event)
         run.update()
         assert run.state is state
+    assert run.history.started == TrainStarted(0, 2, 1, 1, 1)
+    log.rewind(0)
+    assert run.update().is_restarted
+    assert run.history.started is None
     log.close()
 
 

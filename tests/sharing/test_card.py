@@ -9,12 +9,7 @@ from mbc_engine.runs.training_runs import RunHistory
 from mbc_engine.sharing import MARK, check, model_card
 
 STARTED = TrainStarted(step=0, total_steps=20, examples=40, documents=38, trainable_parameters=44_505)
-STEP = TrainStep(
-    **dict.fromkeys(
-        ("epoch", "loss", "question_loss", "vq_loss", "route_loss", "reconstruction_loss", "route_accuracy",
-         "perplexity", "dead_codes", "document_variance", "learning_rate", "examples_per_second"), 0),
-    step=7,
-)  # fmt: skip
+STEP = TrainStep(7, *12 * [0])
 BEST = Validated(
     step=20, epoch=1, questions=120, documents=95, exact_match=31.25, f1=40.5, first_source=88.0, is_best=True
 )

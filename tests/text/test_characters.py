@@ -8,6 +8,8 @@ from mbc_engine.answer import Source
 from mbc_engine.text import read_stream
 from mbc_engine.text.characters import on_one_line, readable, spellings
 
+JOINED = "\u0645\u06cc\u200c\u062e\u0648 \N{MAN}\u200d\N{WOMAN} \uff21"
+
 
 @pytest.mark.parametrize(
     ("text", "seen"),
@@ -15,10 +17,7 @@ from mbc_engine.text.characters import on_one_line, readable, spellings
         ("Ge\u00adsamt\u200bkon\u2060zept\n\tZo\u00eb", "Gesamtkonzept\n\tZo\u00eb"),
         ("\x1b[1;31mred\x1b[0m \x1b]0;title\x07 \x1bM\x07bell", "red  bell"),
         ("sta\ufb00 o\ufb03cer", "staff officer"),
-        (
-            "\u0645\u06cc\u200c\u062e\u0648 \N{MAN}\u200d\N{WOMAN} \uff21",
-            "\u0645\u06cc\u200c\u062e\u0648 \N{MAN}\u200d\N{WOMAN} \uff21",
-        ),
+        (JOINED, JOINED),
         ("a lone \ud800", "a lone \ud800"),
         ("N\bNA\bAM\bM _\bt_\bo", "NAM to"),
     ],

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from mbc_engine import text as documents
 from mbc_engine.text.document import Section
+from tests.text.conftest import words
 
 
 class LetterTokens:
@@ -19,10 +20,6 @@ class LetterTokens:
     def __call__(self, texts):
         self.calls += 1
         return [sum(-(-len(word) // 3) for word in text.split()) for text in texts]
-
-
-def words(texts):
-    return [len(text.split()) for text in texts]
 
 
 def chunk(text, count_tokens, max_tokens):
@@ -57,27 +54,14 @@ def test_rows_of_a_table_are_apart():
         ["Curlew; 7.1 m; Tomas Lind", "plover; 9 m; Hana Sato"],
         ["Curlew    7.1 m   3", "plover    9 m     12"],
         ["Curlew\t7.1 m\t3", "plover\t9 m\t12"],
+        # Narrow gaps that stand below each other.
+        [
+            "Curlew, the old one of the harbour club  berth seven   Tomas Lind",
+            "Plover, a gift of the fishing company    berth twelve  Hana Sato",
+        ],
     ],
 )
 def test_rows_without_names_of_columns_are_apart(rows):
-    assert chunk("\n".join(rows), words, 50) == rows
-
-
-def test_justified_lines_are_no_rows():
-    text = (
-        "    The  mill  of  the  valley  was  built when the river had been\n"
-        "    dammed,  and  its  wheel  turned four stones from spring until\n"
-        "    the  first frost.\tThe miller  lived  above  it, and  his  two\n"
-        "    sons slept in the loft."
-    )
-    assert chunk(text, words, 60) == [text.strip()]
-
-
-def test_rows_with_narrow_gaps_stand_below_each_other():
-    rows = [
-        "Curlew, the old one of the harbour club  berth seven   Tomas Lind",
-        "Plover, a gift of the fishing company    berth twelve  Hana Sato",
-    ]
     assert chunk("\n".join(rows), words, 50) == rows
 
 
@@ -91,14 +75,19 @@ def test_names_stay_with_what_is_said_of_them():
 @pytest.mark.parametrize(
     "text",
     [
-        "She said no.  He left.  Then\nit rained.",
-        "in 1915; toilets, hotels, and a bar in 1928; and a bus stop\nin 1950.",
-        "He came back; she said: stay until\nthe end of the week.",
+        "On the first day nobody was there,\nShe said no.  He left.  Then\nit rained.",
+        "On the first day nobody was there,\nin 1915; toilets, hotels, and a bar in 1928; and a bus stop\nin 1950.",
+        "On the first day nobody was there,\nHe came back; she said: stay until\nthe end of the week.",
+        (
+            "    The  mill  of  the  valley  was  built when the river had been\n"
+            "    dammed,  and  its  wheel  turned four stones from spring until\n"
+            "    the  first frost.\tThe miller  lived  above  it, and  his  two\n"
+            "    sons slept in the loft."
+        ),
     ],
 )
 def test_prose_is_no_row(text):
-    text = f"On the first day nobody was there,\n{text}"
-    assert chunk(text, words, 50) == [text]
+    assert chunk(text, words, 60) == [text.strip()]
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from mbc_engine.text import Chunk, chunk
 from mbc_engine.text.chunks import with_captions
 from mbc_engine.text.context import context_parts, context_words, encoded_parts, shortened, spelled_out
 from mbc_engine.text.document import Section, day_in_name
+from tests.text.conftest import words
 
 
 @pytest.mark.parametrize(
@@ -41,8 +42,7 @@ def test_parts_are_not_repeated():
     parts = ["p", "Orion Report", "Budget"]
     assert context_parts("/p/orion-report.md", "Orion report", "Orion Report > Budget") == parts
     assert context_parts("stdin:1234", "A title", "") == ["A title"]
-    words = context_words("/home/ann/2024-03-12_Lynx.md", "Log")
-    assert {"home", "ann", "March", "Lynx", "Log"} <= {*words.split()}
+    assert {"home", "ann", "March", "Lynx", "Log"} <= {*context_words("/home/ann/2024-03-12_Lynx.md", "Log").split()}
 
 
 @pytest.mark.parametrize(
@@ -71,10 +71,6 @@ def test_what_does_not_fit_is_left_out_from_the_general_to_the_specific():
         *((3, "Section of three"), (2, "Section of"), (0, "")),
     ]:
         assert shortened(parts, lambda line, most=most: len(line.replace(">", "").split()) <= most) == left
-
-
-def words(texts):
-    return [len(text.split()) for text in texts]
 
 
 def test_all_rows_know_the_line_above_their_table():

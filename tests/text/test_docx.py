@@ -10,11 +10,14 @@ from docx import Document as WordDocument
 from docx.oxml import parse_xml
 from docx.oxml.ns import nsdecls
 
-from tests.text.conftest import sections
+from tests.archives import zipped
+from tests.text.conftest import OFFICE, sections
+
+LINKS = "word/_rels/document.xml.rels"
 
 
-def docx(*blocks, modified=None, body=""):
-    """A document of paragraphs and tables, and then what `body` says in XML."""
+def docx(*blocks, modified=None, body="", inserted=None, parts=None):
+    """A document of paragraphs and tables, and then what `body` says in XML; XML at the end of parts, and more parts."""
     document = WordDocument()
     for block in blocks:
         if isinstance(block, str):
@@ -30,19 +33,25 @@ def docx(*blocks, modified=None, body=""):
             document.element.body.insert(-1, element)
     if modified:
         document.core_properties.modified = modified
+
+    def change(name, member):
+        before, end, after = member.rpartition(b"</")
+        return before + inserted[name].encode() + end + after if name in (inserted or {}) else member
+
+    return repacked(saved(document), change, parts)
+
+
+def saved(document):
     file = io.BytesIO()
     document.save(file)
     return file.getvalue()
 
 
-def repacked(data, change):
-    """The archive with its members changed; None leaves one out."""
-    file = io.BytesIO()
-    with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as new:
-        for name in old.namelist():
-            if (changed := change(name, old.read(name))) is not None:
-                new.writestr(name, changed)
-    return file.getvalue()
+def repacked(data, change, more=None):
+    """The archive with its members changed, of which None leaves one out, and with more."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        members = {name: change(name, archive.read(name)) for name in archive.namelist()}
+    return zipped({name: data for name, data in members.items() if data is not None} | (more or {}))
 
 
 def test_order(read_one):
@@ -162,16 +171,12 @@ def test_numbered_steps(read_one):
         f"<w:num w:numId='{number}'><w:abstractNumId w:val='900'/>{override}</w:num>"
         for number, override in ((900, ""), (901, again))
     )
-
-    def numbering(name, member):
-        return member.replace(b"</w:numbering>", f"{lists}</w:numbering>".encode()) if "numbering" in name else member
-
     items = [("open", 0), ("left", 1), ("right", 1), ("sign", 2), ("shut", 0), ("x", 1), ("fourth", 0, 901)]
     body = "".join(
         paragraph(text, f"<w:numPr><w:ilvl w:val='{level}'/><w:numId w:val='{[900, *own][-1]}'/></w:numPr>")
         for text, level, *own in items
     )
-    document = read_one("a.docx", repacked(docx(body=body), numbering))
+    document = read_one("a.docx", docx(body=body, inserted={"word/numbering.xml": lists}))
     assert document.text == "1. open\n1a) left\n1b) right\n- sign\n2. shut\n2a) x\n4. fourth"
 
 
@@ -200,66 +205,42 @@ def test_what_stands_around_the_text(read_one):
     document.sections[1].header.paragraphs[0].text = "File TS-1"
     picture = "<a:blip xmlns:a='http://schemas.openxmlformats.org/drawingml/2006/main'/>"
     document.element.body.insert(1, parse_xml(f"<w:p {nsdecls('w')}><w:r><w:drawing>{picture}</w:drawing></w:r></w:p>"))
-    file = io.BytesIO()
-    document.save(file)
-    read = read_one("a.docx", file.getvalue())
+    read = read_one("a.docx", saved(document))
     assert read.text == "File TS-1\n\nThe lake is deep.\nComment by Ilse: Says who?\n\nCabinet 12"
     assert read.losses == ("1 picture",)
 
 
 def test_notes(read_one):
-    kind = "http://schemas.openxmlformats.org/officeDocument/2006/relationships/footnotes"
     notes = f"<w:footnotes {nsdecls('w')}><w:footnote w:id='2'>{paragraph(' 38 metres.')}</w:footnote></w:footnotes>"
     body = f"<w:p>{run('Deep')}<w:r><w:footnoteReference w:id='2'/></w:r>{run(' water.')}</w:p>" + paragraph("After.")
-    link = f'<Relationship Id="n" Type="{kind}" Target="/word/notes.xml"/></Relationships>'.encode()
-
-    def change(name, member):
-        return member.replace(b"</Relationships>", link) if name == "word/_rels/document.xml.rels" else member
-
-    file = io.BytesIO(repacked(docx(body=body), change))
-    with zipfile.ZipFile(file, "a") as archive:
-        archive.writestr("word/notes.xml", notes)
-    assert read_one("a.docx", file.getvalue()).text == "Deep water.\nFootnote: 38 metres.\n\nAfter."
+    link = f'<Relationship Id="n" Type="{OFFICE}/footnotes" Target="/word/notes.xml"/>'
+    data = docx(body=body, inserted={LINKS: link}, parts={"word/notes.xml": notes})
+    assert read_one("a.docx", data).text == "Deep water.\nFootnote: 38 metres.\n\nAfter."
 
 
 def test_charts_and_diagrams(read_one):
-    kinds = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
-    links = (("c", "chart", "c.xml"), ("d", "diagramData", "d.xml"))
-    links = "".join(f'<Relationship Id="{id}" Type="{kinds}/{kind}" Target="{name}"/>' for id, kind, name in links)
+    link = '<Relationship Id="{}" Type="{}/{}" Target="{}"/>'
+    links = link.format("c", OFFICE, "chart", "c.xml") + link.format("d", OFFICE, "diagramData", "d.xml")
     drawing = "<w:p><w:r><w:drawing><x:{} xmlns:x='x' xmlns:r='{}' r:{}='{}'/></w:drawing></w:r></w:p>"
-    body = "".join(
-        drawing.format(*of)
-        for of in (("chart", kinds, "id", "c"), ("relIds", kinds, "dm", "d"), ("chart", kinds, "id", "?"))
-    )
+    drawn = (("chart", OFFICE, "id", "c"), ("relIds", OFFICE, "dm", "d"), ("chart", OFFICE, "id", "?"))
+    body = "".join(drawing.format(*own) for own in drawn)
     series = "<ser><tx><v>Eels</v></tx><cat><v>2023</v></cat><val><v>62</v></val></ser>"
-    more = {
+    parts = {
         "word/c.xml": f"<c xmlns='c'>{series}</c>",
         "word/d.xml": "<d xmlns:a='http://schemas.openxmlformats.org/drawingml/2006/main'><a:p><a:t>Keeper</a:t></a:p></d>",
     }
-
-    def change(name, member):
-        return (
-            member.replace(b"</Relationships>", f"{links}</Relationships>".encode())
-            if "document.xml.rels" in name
-            else member
-        )
-
-    file = io.BytesIO(repacked(docx("a", body=body), change))
-    with zipfile.ZipFile(file, "a") as archive:
-        for name, member in more.items():
-            archive.writestr(name, member)
-    read = read_one("a.docx", file.getvalue())
+    read = read_one("a.docx", docx("a", body=body, inserted={LINKS: links}, parts=parts))
     assert (read.text, read.losses) == ("a\n\n2023; Eels: 62\n\nKeeper", ("1 chart",))
 
 
 def test_parts_of_any_name_and_strict_namespaces(read_one):
-    file = io.BytesIO()
-    with zipfile.ZipFile(io.BytesIO(docx("text"))) as old, zipfile.ZipFile(file, "w") as new:
-        for name in old.namelist():
-            strict = rb"schemas.openxmlformats.org/(\w+)/2006/(main|relationships/officeD)"
-            data = re.sub(strict, rb"purl.oclc.org/ooxml/\1/\2", old.read(name)).replace(b"document.xml", b"main.bin")
-            new.writestr(name.replace("document.xml", "main.bin"), data)
-    assert read_one("a.docx", file.getvalue()).text == "text"
+    usual = rb"schemas.openxmlformats.org/(\w+)/2006/(main|relationships/officeD)"
+    renamed = {}
+    with zipfile.ZipFile(io.BytesIO(docx("text"))) as archive:
+        for name in archive.namelist():
+            strict = re.sub(usual, rb"purl.oclc.org/ooxml/\1/\2", archive.read(name))
+            renamed[name.replace("document.xml", "main.bin")] = strict.replace(b"document.xml", b"main.bin")
+    assert read_one("a.docx", zipped(renamed)).text == "text"
 
 
 def test_date(read_one):

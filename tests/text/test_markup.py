@@ -27,51 +27,27 @@ It costs \$5 \cite{x} at 3~$^\circ$C, $E=mc^2$ caf\'e. % comment
     assert sections(document) == [("Wheel", "Wheel"), ("Deep", "Wheel > Deep")]
 
 
-def printed(read_one, body):
-    return read_one("a.tex", rf"\begin{{document}}{body}\end{{document}}").text
-
-
 @pytest.mark.parametrize(
-    ("table", "rows"),
+    ("page", "text"),
     [
-        (
-            (
-                r"\begin{tabular}{@{}l*{2}{@{\hspace{3pt}}c}@{}}\toprule & \multicolumn{2}{c}{\textbf{Cork}} \\ \cmidrule(lr){2-3}"
-                r" Boat & May & \makecell[l]{June \\ (dry)} \\ \midrule \multirow{2}{*}{Ada} & 1 & 2 \\ & 3 & 4 \\ \bottomrule\end{tabular}"
-            ),
-            "Boat: Ada; Cork May: 1; Cork June (dry): 2\nBoat: Ada; Cork May: 3; Cork June (dry): 4",
-        ),
-        (r"\begin{tabular}{ll}RPM & turns a minute \\ KN & knots \\ \end{tabular}", "RPM: turns a minute\nKN: knots"),
-        (
-            r"\resizebox{\textwidth}{!}{\begin{tabularx}{9cm}{lX}\hline Boat & Berth \\ \hline Ada & 7 \\[2pt] Eos & 8 \\ \hline\end{tabularx}}",
-            "Boat: Ada; Berth: 7\nBoat: Eos; Berth: 8",
-        ),
-    ],
-)
-def test_tables_of_latex(read_one, table, rows):
-    assert printed(read_one, table) == rows
-
-
-def test_commands_that_a_latex_document_defines(read_one):
-    text = r"""\newcommand{\mill}{Olufsen's mill}\newcommand{\cost}[2][EUR]{#2~#1}\DeclareMathOperator{\KL}{KL}
-\begin{document}\mill{} costs \cost{5} or \cost[SEK]{\textbf{9}}, and $\KL(p\|q)=\tfrac12$.\end{document}"""
-    assert read_one("a.tex", text).text == "Olufsen's mill costs 5 EUR or 9 SEK, and KL(p‖q)=1/2."
-    assert "x" in read_one("a.tex", r"\newcommand{\a}{\a\a\a}\begin{document}\a x\end{document}").text
-
-
-def test_latex_numbers_tables_and_items_and_names_theorems(read_one):
-    body = r"""\begin{abstract}Short.\end{abstract}\section{Tides}See Table~\ref{t} and \ref{s}.
+        # Commands that it defines, also endless ones.
+        ((r"\newcommand{\mill}{Olufsen's mill}\newcommand{\cost}[2][EUR]{#2~#1}\DeclareMathOperator{\KL}{KL}"
+          r"\begin{document}\mill{} costs \cost{5} or \cost[SEK]{\textbf{9}}, and $\KL(p\|q)=\tfrac12$.\end{document}"),
+         "Olufsen's mill costs 5 EUR or 9 SEK, and KL(p‖q)=1/2."),
+        (r"\newcommand{\a}{\a\a\a}\begin{document}\a x\end{document}", "x"),
+        # Tables and items are numbered, theorems named.
+        (r"""\begin{document}\begin{abstract}Short.\end{abstract}\section{Tides}See Table~\ref{t} and \ref{s}.
 \begin{table}\caption{Berths.}\label{t}\end{table}\begin{enumerate}\item Row.\item Rest.\end{enumerate}
 
-\begin{theorem}[Range]It is small.\end{theorem}"""
-    assert printed(read_one, body) == (
-        "Abstract\n\nShort.\n\nTides\n\nSee Table 1 and [s].\n\nTable 1: Berths.\n1. Row.\n2. Rest.\n\nTheorem (Range). It is small."
-    )
-
-
-def test_all_authors_of_a_latex_document(read_one):
-    text = r"\author{Renate Olufsen}\author[2]{Hiro Tanabe}\begin{document}x\ccsdesc[500]{Networks}\end{document}"
-    assert read_one("a.tex", text).text == "Renate Olufsen, Hiro Tanabe\n\nx"
+\begin{theorem}[Range]It is small.\end{theorem}\end{document}""",
+         ("Abstract\n\nShort.\n\nTides\n\nSee Table 1 and [s].\n\nTable 1: Berths.\n1. Row.\n2. Rest.\n\n"
+          "Theorem (Range). It is small.")),
+        (r"\author{Renate Olufsen}\author[2]{Hiro Tanabe}\begin{document}x\ccsdesc[500]{Networks}\end{document}",
+         "Renate Olufsen, Hiro Tanabe\n\nx"),
+    ],
+)  # fmt: skip
+def test_text_of_latex(read_one, page, text):
+    assert read_one("a.tex", page).text == text
 
 
 def test_bibliographies(read):
@@ -82,14 +58,14 @@ def test_bibliographies(read):
   journal = jcm, year = 2020, month = mar, pages = {117--128}, doi = {10.5555/a_b}}
 @phdthesis(tanabe, author={Hiro Tanabe}, title={Wheels}, school={Tarnby}, date={2021-05})""",
     )
+    mill = "Title: The Tarnby mill; Authors: René Olufsen, The Mill Group, et al.; Year: 2020"
     assert first.part == "olufsen:2020"
     assert first.text == (
-        "Title: The Tarnby mill; Authors: René Olufsen, The Mill Group, et al.; Year: 2020; Journal: Journal of Coastal Mills; "
-        "Month: March; Pages: 117-128; DOI: 10.5555/a_b; Type: article; Cited as: olufsen:2020"
+        f"{mill}; Journal: Journal of Coastal Mills; Month: March; Pages: 117-128; DOI: 10.5555/a_b; Type: article; "
+        "Cited as: olufsen:2020"
     )
-    assert (
-        second.text
-        == "Title: Wheels; Authors: Hiro Tanabe; Year: 2021-05; School: Tarnby; Type: PhD thesis; Cited as: tanabe"
+    assert second.text == (
+        "Title: Wheels; Authors: Hiro Tanabe; Year: 2021-05; School: Tarnby; Type: PhD thesis; Cited as: tanabe"
     )
     grown = "".join(f"@string{{s{at + 1} = s{at} # s{at} # s{at}}}" for at in range(30))
     (bounded,) = read("a.bib", f"@string{{s0 = {{mill }}}}{grown}@book{{grown, title = s30}}")
@@ -132,10 +108,8 @@ def test_manual_page(read_one):
         "NAME\n\ntide - predict tides\n\nOPTIONS\n\n-z, --zone\nUse the zone.\n\n-t\nBe terse.\n\nThe end \u2014\nagain.\n\n"
         "Files\n\n-v file\nTell."
     )
-    assert (document.title, [context for _, context in sections(document)]) == (
-        "TIDE(1)",
-        ["NAME", "OPTIONS", "OPTIONS > Files"],
-    )
+    assert document.title == "TIDE(1)"
+    assert [context for _, context in sections(document)] == ["NAME", "OPTIONS", "OPTIONS > Files"]
 
 
 @pytest.mark.parametrize(
@@ -157,16 +131,14 @@ def test_manual_page(read_one):
         (".Nm tmux\nand\n.Nm ,\n.Nm dir\nof\n.Nm", "tmux and tmux, dir of tmux"),
         (".\na\n.\nb\n.nf\n  c\nd\n.fi\ne\nf", "a b\nc\nd\ne f"),
         (".RS 4\na\n.RE\nb\n.IX Item x", "a\nb"),
-        (
-            ".TS\nallbox tab(@);\nl l.\nKey@Means\n_\nT{\nTIDE_ZONE\n.B or zone\nT}@T{\nthe zone\nT}\n\\-q@be quiet\n.TE\nend",
-            "Key: TIDE_ZONE or zone; Means: the zone\nKey: -q; Means: be quiet\n\nend",
-        ),
-        (
-            ".Dd May 1, 2024\n.Dt TIDE 1\n.Os\n.Nm tide\n.Op Fl z Ar zone\n.Pp\n.Nm\nreads\n.Pa /etc/tide .\n.Bl -tag -width Ds -compact\n.It Fl z\nZone, see\n.Xr tz 5 ,\nor\n.Ar file .\n.El",
-            "tide -z zone\n\ntide reads /etc/tide.\n\n-z\nZone, see tz(5), or file.",
-        ),
+        ((".TS\nallbox tab(@);\nl l.\nKey@Means\n_\nT{\nTIDE_ZONE\n.B or zone\nT}@T{\nthe zone\nT}\n"
+          "\\-q@be quiet\n.TE\nend"),
+         "Key: TIDE_ZONE or zone; Means: the zone\nKey: -q; Means: be quiet\n\nend"),
+        ((".Dd May 1, 2024\n.Dt TIDE 1\n.Os\n.Nm tide\n.Op Fl z Ar zone\n.Pp\n.Nm\nreads\n.Pa /etc/tide .\n"
+          ".Bl -tag -width Ds -compact\n.It Fl z\nZone, see\n.Xr tz 5 ,\nor\n.Ar file .\n.El"),
+         "tide -z zone\n\ntide reads /etc/tide.\n\n-z\nZone, see tz(5), or file."),
     ],
-)
+)  # fmt: skip
 def test_roff(read_one, page, text):
     assert read_one("tide", f'.\\" a comment\n{page}').text == text
 
@@ -180,9 +152,8 @@ def test_roff_that_never_closes(read_one, page):
 
 
 def test_restructured_text(read_one):
-    text = (
-        "=====\nTitle\n=====\n\n:date: 2024-05-01\n\nOne\n---\n- a\n\n====  ===\nb     c\n====  ===\n\nTwo\n---\nend\n"
-    )
+    table = "====  ===\nb     c\n====  ==="
+    text = f"=====\nTitle\n=====\n\n:date: 2024-05-01\n\nOne\n---\n- a\n\n{table}\n\nTwo\n---\nend\n"
     document = read_one("a.rst", text)
     assert (document.text, document.date) == (text, "2024-05-01")
     assert sections(document) == [("=====", "Title"), ("One", "Title > One"), ("Two", "Title > Two")]
@@ -197,24 +168,27 @@ def test_org(read_one):
 
 
 @pytest.mark.parametrize(
-    ("table", "lines"),
-    [
-        ("|a|1|\n|b|2|\n|-\n|Sum|3|", "a: 1\nb: 2\nSum: 3"),
-        ("|Anna|3|\n|-\n|Ben|4|\n|-\n|Cy|5|", "Anna: 3\nBen: 4\nCy: 5"),
-        ("|Name|Role|\n|Anna|Cook|\n|Ben|Mate|\n|-\n|Cy|Mate|",
-         "Name: Anna; Role: Cook\nName: Ben; Role: Mate\nName: Cy; Role: Mate"),
-        ("|-\n|Name|Role|\n|-\n|Anna|Cook|\n|-", "Name: Anna; Role: Cook"),
-        ("|Size|Size|Fee|\n|up|to|EUR|\n|-\n|a|b|c|", "Size up: a; Size to: b; Fee EUR: c"),
-        ("|Name|Role|\n|Anna|Cook|\n|-", "Name: Anna; Role: Cook"),
-    ],
-)  # fmt: skip
-def test_rules_in_tables_of_org(read_one, table, lines):
-    assert read_one("a.org", table).text == lines
-
-
-@pytest.mark.parametrize(
     ("name", "table", "lines"),
     [
+        ("a.tex",
+         (r"\begin{document}\begin{tabular}{@{}l*{2}{@{\hspace{3pt}}c}@{}}\toprule & \multicolumn{2}{c}{\textbf{Cork}} \\"
+          r" \cmidrule(lr){2-3} Boat & May & \makecell[l]{June \\ (dry)} \\ \midrule \multirow{2}{*}{Ada} & 1 & 2 \\"
+          r" & 3 & 4 \\ \bottomrule\end{tabular}\end{document}"),
+         "Boat: Ada; Cork May: 1; Cork June (dry): 2\nBoat: Ada; Cork May: 3; Cork June (dry): 4"),
+        ("a.tex",
+         r"\begin{document}\begin{tabular}{ll}RPM & turns a minute \\ KN & knots \\ \end{tabular}\end{document}",
+         "RPM: turns a minute\nKN: knots"),
+        ("a.tex",
+         (r"\begin{document}\resizebox{\textwidth}{!}{\begin{tabularx}{9cm}{lX}\hline Boat & Berth \\ \hline Ada & 7"
+          r" \\[2pt] Eos & 8 \\ \hline\end{tabularx}}\end{document}"),
+         "Boat: Ada; Berth: 7\nBoat: Eos; Berth: 8"),
+        ("a.org", "|a|1|\n|b|2|\n|-\n|Sum|3|", "a: 1\nb: 2\nSum: 3"),
+        ("a.org", "|Anna|3|\n|-\n|Ben|4|\n|-\n|Cy|5|", "Anna: 3\nBen: 4\nCy: 5"),
+        ("a.org", "|Name|Role|\n|Anna|Cook|\n|Ben|Mate|\n|-\n|Cy|Mate|",
+         "Name: Anna; Role: Cook\nName: Ben; Role: Mate\nName: Cy; Role: Mate"),
+        ("a.org", "|-\n|Name|Role|\n|-\n|Anna|Cook|\n|-", "Name: Anna; Role: Cook"),
+        ("a.org", "|Size|Size|Fee|\n|up|to|EUR|\n|-\n|a|b|c|", "Size up: a; Size to: b; Fee EUR: c"),
+        ("a.org", "|Name|Role|\n|Anna|Cook|\n|-", "Name: Anna; Role: Cook"),
         ("a.adoc", '.Plans\n[cols="1,1",options="header"]\n|===\n|Plan |Seats\n|Team\n|25\n|Fleet |100\n|===\nend',
          ".Plans\nPlan: Team; Seats: 25\nPlan: Fleet; Seats: 100\nend"),
         ("a.adoc", "[cols=2*]\n|===\n|Oak |3 a\\|b\n|Elm a|* x\n|===", "Oak: 3 a|b\nElm: * x"),
@@ -234,7 +208,7 @@ def test_rules_in_tables_of_org(read_one, table, lines):
         ("a.wiki", "{|\n! Lock !! Fee\n|-\n{{Toll|Enns|5}}\n|-\n| Traun || 6\n|}", "Lock: {{Toll|Enns|5}}\nLock: Traun; Fee: 6"),
     ],
 )  # fmt: skip
-def test_tables_of_asciidoc_and_wikis(read_one, name, table, lines):
+def test_tables(read_one, name, table, lines):
     assert read_one(name, table).text == lines
 
 
@@ -303,12 +277,8 @@ C_DEFINED = [
     *(("CREATE TABLE IF NOT EXISTS boats (id int);", "boats"), ("-- Long ones.", "long_boats"), ("select 1;", "")),
 ]
 CONSTANTS_DEFINED = [
-    *(
-        ("export interface Boat {", "Boat"),
-        ("/** In knots. */", ""),
-        ("type Id = number;", "Id"),
-        ("let last = 0;", ""),
-    ),
+    *(("export interface Boat {", "Boat"), ("/** In knots. */", "")),
+    *(("type Id = number;", "Id"), ("let last = 0;", "")),
 ]
 
 

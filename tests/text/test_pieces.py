@@ -5,6 +5,7 @@ import hashlib
 import io
 import json
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given
@@ -17,6 +18,7 @@ from mbc_engine.text import decoding as pieces
 from mbc_engine.text.decoding import ByteStream
 from mbc_engine.text.file_reader import is_changed
 from mbc_engine.text.formats import SUFFIXES
+from tests.text.conftest import named_texts
 
 
 @pytest.fixture
@@ -27,10 +29,6 @@ def small_pieces(monkeypatch):
 def read_again(path, part):
     parts = (item for item in read_parts(path) if isinstance(item, Part) and item.may_hold(part))
     return next(filter(None, (item.find(part) for item in parts)))
-
-
-def texts(items):
-    return [(item.part, item.text) for item in items if isinstance(item, Document)]
 
 
 @pytest.mark.usefixtures("small_pieces")
@@ -48,7 +46,7 @@ def texts(items):
     ],
 )
 def test_cuts(read, text, parts):
-    assert texts(read("a.txt", text)) == parts
+    assert named_texts(read("a.txt", text)) == parts
 
 
 @given(
@@ -78,19 +76,15 @@ def test_changed_line_changes_one_piece(write):
 def test_front_matter_date(read, monkeypatch):
     monkeypatch.setattr(pieces, "PIECE_BYTES", 32)
     items = read("a.md", "---\ndate: 2024-05-01\n---\nSome\n" + "Some more text to be cut\n" * 2)
-    assert texts(items) == [
-        ("1", "date: 2024-05-01\n\nSome\n"),
-        ("2", "Some more text to be cut\n"),
-        ("3", "Some more text to be cut"),
-    ]
-    assert [[place.line for place in item.places] for item in items if isinstance(item, Document)] == [[2], [5], [6]]
-    assert {item.date for item in items if isinstance(item, Document)} == {"2024-05-01"}
+    texts = ["date: 2024-05-01\n\nSome\n", "Some more text to be cut\n", "Some more text to be cut"]
+    assert named_texts(items) == [*zip("123", texts, strict=True)]
+    assert [[place.line for place in item.places] for item in items] == [[2], [5], [6]]
+    assert {item.date for item in items} == {"2024-05-01"}
 
 
 @pytest.mark.usefixtures("small_pieces")
 def test_long_stream():
     first, second, skipped = read_stream(io.BytesIO(b"a line of text\nanother line...\n" + b"\0" * 16))
-    assert isinstance(second, Document)
     assert first.source == second.source == f"stdin:{first.digest[:12]}"
     assert skipped == Skipped(first.source, "looks binary")
 
@@ -109,11 +103,10 @@ def test_long_page(write):
     page = "<p>a line of text<p>another line<meta name=date content=2024-05-01>"
     path = write("a.html", page)
     items = list(read_file(path))
-    assert texts(items) == [("1", "a line of text\n\n"), ("2", "another line")]
+    assert named_texts(items) == [("1", "a line of text\n\n"), ("2", "another line")]
     first, second = items
     assert (first.size, second.size, first.date) == (16, 12, "2024-05-01")
     assert first.position < second.position == path.stat().st_size
-    assert read_again(path, "2") == second
     path.write_text(page.replace("another line", "another LINE"))
     assert read_again(path, "1").digest == first.digest
     assert read_again(path, "2").digest != second.digest
@@ -125,7 +118,7 @@ def test_long_page(write):
 def test_long_rows(read):
     ada, other = {"id": "ada", "text": "a line of text\nanother line"}, {"text": "a line of text\nanother row"}
     rows = [ada, other, {"id": "ada, part 2", "text": "short"}]
-    assert texts(read("a.jsonl", "\n".join(map(json.dumps, rows)))) == [
+    assert named_texts(read("a.jsonl", "\n".join(map(json.dumps, rows)))) == [
         ("ada, part 1", "a line of text\n"),
         ("ada, part 2", "another line"),
         ("row 2, part 1", "a line of text\n"),
@@ -157,7 +150,7 @@ def test_reread_pieces(write, column):
 
 def test_parts_in_order_need_one_pass_also_after_a_later_one(write, monkeypatch):
     documents = list(read_file(write("a.jsonl", '{"text": "one"}\n{"text": "two"}\n{"text": "three"}')))
-    passes: list[Path] = []
+    passes = []
 
     def counted(path):
         passes.append(path)
@@ -183,7 +176,7 @@ def test_encoding_detection_looks_ahead(read, monkeypatch):
     """Three letters alone are taken for Western ones."""
     monkeypatch.setattr(pieces, "PIECE_BYTES", 32)
     text = "This is said of her in Russian: да\n" + "Она переехала в другой город весной и живёт там до сих пор.\n" * 20
-    assert "".join(text for _, text in texts(read("a.txt", text.encode("cp1251")))) == text
+    assert "".join(text for _, text in named_texts(read("a.txt", text.encode("cp1251")))) == text
 
 
 def test_positions(write):
@@ -196,10 +189,7 @@ def test_positions(write):
 
 def test_inaccessible_file_is_not_gone(tmp_path, monkeypatch):
     (tmp_path / "a.txt").write_text("A boat.")
-
-    def refused(path, *_args, **_options):
-        raise PermissionError(13, "Permission denied", str(path))
-
+    refused = Mock(side_effect=PermissionError(13, "Permission denied"))
     monkeypatch.setattr(Path, "exists", refused)
     monkeypatch.setattr("os.open", refused)
     assert Files().look(Origin(str(tmp_path / "a.txt"), "", None), "0") == ("unreadable", None)

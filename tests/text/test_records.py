@@ -2,10 +2,7 @@ import pytest
 
 from mbc_engine.text.chunks import chunk, record_cells, record_starts
 from mbc_engine.text.document import Section
-
-
-def starting(text):
-    return [text[start:].split("\n")[0] for start in record_starts(text)]
+from tests.text.conftest import words
 
 
 @pytest.mark.parametrize(
@@ -33,7 +30,7 @@ def starting(text):
     ],
 )  # fmt: skip
 def test_records_begin_at_their_labels_and_share_keys(text, starts):
-    assert starting(text) == starts
+    assert [text[start:].split("\n")[0] for start in record_starts(text)] == starts
 
 
 @pytest.mark.parametrize(
@@ -53,5 +50,5 @@ def test_cells_of_a_record(text, cells):
 def test_a_record_alone_below_a_heading_is_in_its_chunk():
     text = "open\n\nOpens it\n\ngate: x\nreturns: y\n\nshut\n\nShuts it\n\ngate: z\nreturns: v\n\nBoats\n\nVik\nat: 1\nreturns: 2\n\nMoss\nat: 3\nreturns: 4"
     sections = [Section(text.index(heading), heading) for heading in ("open", "shut", "Boats")]
-    chunks = chunk(text, lambda parts: [len(part.split()) for part in parts], 9, sections)
+    chunks = chunk(text, words, 9, sections)
     assert [piece.text.split()[0] for piece in chunks] == ["open", "shut", "Boats", "Vik", "Moss"]

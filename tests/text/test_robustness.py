@@ -7,19 +7,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mbc_engine.text import Document, Skipped, read_file
+from mbc_engine.text import Document
 from mbc_engine.text.formats import SUFFIXES
-
-
-def require_sound(path):
-    """What comes of a file can be stored and printed."""
-    for item in read_file(path):
-        assert isinstance(item, Document | Skipped)
-        text = item.text + item.part if isinstance(item, Document) else item.reason
-        assert "\0" not in text
-        text.encode()
-        assert isinstance(item, Document) or item.reason.isprintable()
-
 
 MIXED = "multipart/mixed; boundary=b\n\n"
 HOSTILE = {
@@ -28,15 +17,8 @@ HOSTILE = {
         for piece in ("<div>", "<a ", "<!--", "<![", "<a b='", "<p><b>", "&", "</", "<td>", "<meta ", "<title>")
     ],
     "a.md": [
-        *(
-            "<!--" * 200_000,
-            "---\na: b\n" + "x\n" * 20_000,
-            "[" * 20_000,
-            "![[" * 3_000,
-            "<a " * 5_000,
-            "# a\n" * 5_000,
-        ),
-        "`" * 9_000,
+        *("<!--" * 200_000, "---\na: b\n" + "x\n" * 20_000, "[" * 20_000, "![[" * 3_000),
+        *("<a " * 5_000, "# a\n" * 5_000, "`" * 9_000),
     ],
     "a.tex": [
         text * 1_500
@@ -63,9 +45,7 @@ HOSTILE = {
     "a.rtf": [
         rf"{{\rtf1 {inner}"
         for inner in (
-            *("{" * 90_000, "}" * 90_000, r"\cell" * 90_000, r"\u-5" * 90_000),
-            r"\bin999999999 ",
-            r"{\footnote " * 900,
+            *("{" * 90_000, "}" * 90_000, r"\cell" * 90_000, r"\u-5" * 90_000, r"\bin999999999 ", r"{\footnote " * 900),
         )
     ],
     "a.eml": [
@@ -100,6 +80,11 @@ WORDS = st.sampled_from(
     words=st.lists(WORDS | st.binary(max_size=8), max_size=40),
     compress=st.sampled_from([bytes, gzip.compress, lzma.compress]),
 )
-def test_random_markup(write, suffix, words, compress):
+def test_random_markup(read, suffix, words, compress):
+    """What comes of a file can be stored and printed."""
     compression = {bytes: "", gzip.compress: ".gz", lzma.compress: ".xz"}[compress]
-    require_sound(write(f"a{suffix}{compression}", compress(b"".join(words))))
+    for item in read(f"a{suffix}{compression}", compress(b"".join(words))):
+        text = item.text + item.part if isinstance(item, Document) else item.reason
+        assert "\0" not in text
+        text.encode()
+        assert isinstance(item, Document) or item.reason.isprintable()

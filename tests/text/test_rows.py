@@ -2,22 +2,13 @@
 
 import pytest
 
-from mbc_engine.text import Document, Skipped, read_file
-from mbc_engine.text import decoding as encoding
-
-
-def rows(items):
-    """The part and text of each document; where one was skipped, its number and the reason."""
-    return [
-        (item.part, item.text) if isinstance(item, Document) else (item.source.partition("#")[2], item.reason)
-        for item in items
-    ]
+from mbc_engine.text import Skipped, decoding, read_file
+from tests.text.conftest import named_texts
 
 
 def test_no_more_than_a_text(read):
-    (item,) = read(
-        "a.jsonl", '{"id": "n-1", "date": "26-FEB-1987 15:01:01.79", "title": "Cocoa", "text": "It rained."}'
-    )
+    line = '{"id": "n-1", "date": "26-FEB-1987 15:01:01.79", "title": "Cocoa", "text": "It rained."}'
+    (item,) = read("a.jsonl", line)
     assert (item.part, item.text, item.date) == ("n-1", "Cocoa\n\nIt rained.", "1987-02-26")
     assert (item.title, item.size) == ("Cocoa", len("1987-02-26\0Cocoa\n\nIt rained."))
 
@@ -39,39 +30,28 @@ def test_no_more_than_a_text(read):
     ],
 )  # fmt: skip
 def test_values_of_an_object(read, line, text):
-    assert [own for _, own in rows(read("a.jsonl", line))] == [text]
+    assert [own for _, own in named_texts(read("a.jsonl", line))] == [text]
 
 
 def test_bad_rows(read):
     lines = '\n{"text": "good"}\n{"text": null}\n{}\nnonsense\n' + "[" * 100_000 + "\n" + "[" * 99 + "]" * 99
-    assert rows(read("a.ndjson", lines)) == [
-        ("row 2", "good"),
-        ("row 3", "has no text"),
-        ("row 4", "has no text"),
-        ("5", "is not JSON"),
-        ("6", "is not JSON"),
-        ("7", "is nested too deeply"),
+    assert named_texts(read("a.ndjson", lines)) == [
+        *(("row 2", "good"), ("row 3", "has no text"), ("row 4", "has no text")),
+        *(("5", "is not JSON"), ("6", "is not JSON"), ("7", "is nested too deeply")),
     ]
-    assert rows(read("b.jsonl", " \n\n")) == [("", "is empty")]
+    assert named_texts(read("b.jsonl", " \n\n")) == [("", "is empty")]
 
 
 @pytest.mark.parametrize(
     ("identifier", "part"),
     [
-        ('"x/1"', "x/1"),
-        ("17", "17"),
-        ('"\\ud83d\\ude00"', "\U0001f600"),
-        ("null", "row 1"),
-        ('""', "row 1"),
-        ('"row 9"', "row 1"),
-        ('"a\\u0000"', "a\ufffd"),
-        (f'"{"x" * 200}"', "x" * 200),
-        (f'"{"x" * 201}"', "row 1"),
-        ('" a\\r"', " a\r"),
+        ("17", "17"), ('"x/1"', "x/1"), ('"\\ud83d\\ude00"', "\U0001f600"), ('"a\\u0000"', "a\ufffd"),
+        ('" a\\r"', " a\r"), ("null", "row 1"), ('""', "row 1"), ('"row 9"', "row 1"),
+        (f'"{"x" * 200}"', "x" * 200), (f'"{"x" * 201}"', "row 1"),
     ],
-)
+)  # fmt: skip
 def test_row_names(read, identifier, part):
-    assert rows(read("a.jsonl", f'{{"id": {identifier}, "text": "t"}}')) == [(part, "t")]
+    assert named_texts(read("a.jsonl", f'{{"id": {identifier}, "text": "t"}}')) == [(part, "t")]
 
 
 def test_same_row_in_json_and_csv(read):
@@ -83,7 +63,7 @@ def test_same_row_in_json_and_csv(read):
 @pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
 def test_separators(read, separator):
     table = 'ID;TEXT;When\n1;"a; b, c\td\nnext ""line""";x\n\n2;e;\n'
-    assert rows(read("a.csv", table.replace(";", separator))) == [
+    assert named_texts(read("a.csv", table.replace(";", separator))) == [
         ("1", 'ID: 1; When: x\n\na; b, c\td\nnext "line"'.replace("a;", f"a{separator}")),
         ("2", "e"),
     ]
@@ -119,32 +99,31 @@ def test_separators(read, separator):
     ],
 )  # fmt: skip
 def test_dialects(read, table, texts):
-    assert [text for _, text in rows(read("a.csv", table))] == texts
+    assert [text for _, text in named_texts(read("a.csv", table))] == texts
 
 
 def test_lines_above_the_header(read):
     above, row = read("a.csv", "Account,,\nPeriod,May,\n\nDate,Payee,Amount\n2024-05-04,Rail,84.20\n")
-    assert rows([above]) == [("header", "Account\nPeriod: May")]
+    assert named_texts([above]) == [("header", "Account\nPeriod: May")]
     assert (row.text, row.date) == ("Date: 2024-05-04; Payee: Rail; Amount: 84.20", "2024-05-04")
     assert [section.context for section in row.sections] == ["Account; Period: May"]
-    table = (
-        "Lee Bank;Current account;IE29 LEEC\nOpening;;3412,08\nDate;Name;Why;Amount;Balance\n"  # as banks write them
-    )
+    table = "Lee Bank;Current account;IE29 LEEC\nOpening;;3412,08\nDate;Name;Why;Amount;Balance\n"  # as of a bank
     items = read("a.csv", f"{table}02.04.2024;Barrack Lane;rent;-410,00;3002,08\n03.04.2024;Fibrelee;net;-40;2962,08\n")
-    assert rows(items[:2]) == [
+    assert named_texts(items[:2]) == [
         ("header", "Lee Bank; Current account; IE29 LEEC\nOpening; 3412,08"),
         ("row 1", "Date: 02.04.2024; Name: Barrack Lane; Why: rent; Amount: -410,00; Balance: 3002,08"),
     ]
 
 
 def test_more_lines_above_than_rows(read):
-    above = (
-        "Turnover;Made: 02.04.2024\n\nIBAN;DE12 5001\nName;Current\nBank;INK\nPeriod;March\nBalance;1.512,90;EUR\n\n"
-    )
+    account = "IBAN;DE12 5001\nName;Current\nBank;INK\nPeriod;March\nBalance;1.512,90;EUR"
     table = "Day;Value;Payee;Kind;Amount\n29.03.2024;29.03.2024;Radio;Debit;-55,08\n15.03.2024;15.03.2024;Shop;Card;-17,34\n"
-    header, *below = read("a.csv", above + table)
+    header, *below = read("a.csv", f"Turnover;Made: 02.04.2024\n\n{account}\n\n{table}")
     assert header.text.endswith("Period: March\nBalance; 1.512,90; EUR")
-    assert rows(below)[1] == ("row 2", "Day: 15.03.2024; Value: 15.03.2024; Payee: Shop; Kind: Card; Amount: -17,34")
+    assert named_texts(below)[1] == (
+        "row 2",
+        "Day: 15.03.2024; Value: 15.03.2024; Payee: Shop; Kind: Card; Amount: -17,34",
+    )
 
 
 def test_long_lines_above_the_header_are_of_the_file_alone(read):
@@ -166,21 +145,24 @@ def test_empty_tables(reason):
 @pytest.mark.parametrize("codec", ["utf-8-sig", "utf-16", "cp1251"])
 def test_encodings(read, codec):
     russian = "Съешь же ещё этих мягких французских булок"
-    assert rows(read("a.csv", f"text\tid\r\n{russian}\t1\r\n".encode(codec))) == [("1", russian)]
+    assert named_texts(read("a.csv", f"text\tid\r\n{russian}\t1\r\n".encode(codec))) == [("1", russian)]
     if codec != "cp1251":
-        assert rows(read("a.jsonl", f'{{"text": "{russian}"}}\r\n'.encode(codec))) == [("row 1", russian)]
+        assert named_texts(read("a.jsonl", f'{{"text": "{russian}"}}\r\n'.encode(codec))) == [("row 1", russian)]
 
 
 def test_too_long_lines(read, monkeypatch):
-    monkeypatch.setattr(encoding, "LINE_CHARACTERS", 20)
+    monkeypatch.setattr(decoding, "LINE_CHARACTERS", 20)
     items = read("a.jsonl", '{"text": "first"}\n{"text": "' + "x" * 100 + '"}\n{"text": "third"}')
-    assert rows(items) == [("row 1", "first"), ("2", "is longer than 16 MB"), ("row 3", "third")]
-    assert rows(read("a.csv", "text\nfirst\n" + "x" * 30)) == [("row 1", "first"), ("", "has a line longer than 16 MB")]
+    assert named_texts(items) == [("row 1", "first"), ("2", "is longer than 16 MB"), ("row 3", "third")]
+    assert named_texts(read("a.csv", "text\nfirst\n" + "x" * 30)) == [
+        ("row 1", "first"),
+        ("", "has a line longer than 16 MB"),
+    ]
 
 
 def test_cells_without_text(read):
     table = 'Id,Product,Note,\n7,"Tent, red",  ,x\n8,,"two\nlines",\n,,,\n9,Stove\n'
-    assert rows(read("a.csv", table)) == [
+    assert named_texts(read("a.csv", table)) == [
         ("7", "Id: 7; Product: Tent, red; x"),
         ("8", "Id: 8\n\nNote: two\nlines"),
         ("9", "Id: 9; Product: Stove"),
@@ -193,14 +175,11 @@ TABLE = "id,text,Review,title\na,short,It leaks.,Tent\nb,only,,Stove\nb,,It burn
 def test_named_text_column(write):
     """Rows without it are skipped; which column it is changes no text."""
     path = write("a.csv", TABLE)
-    whole = rows(list(read_file(path)))
-    assert rows(list(read_file(path, "Review"))) == [whole[0], ("row 2", "has no text"), whole[2]]
-    lines = '{"text": "a"}\n{"review": "b"}\n{"review": null}\n{"Review": "c"}'
-    assert rows(list(read_file(write("a.jsonl", lines), "review"))) == [
-        ("row 1", "has no text"),
-        ("row 2", "review: b"),
-        ("row 3", "has no text"),
-        ("row 4", "Review: c"),
+    whole = named_texts(list(read_file(path)))
+    assert named_texts(read_file(path, "Review")) == [whole[0], ("row 2", "has no text"), whole[2]]
+    path = write("a.jsonl", '{"text": "a"}\n{"review": "b"}\n{"review": null}\n{"Review": "c"}')
+    assert named_texts(read_file(path, "review")) == [
+        *(("row 1", "has no text"), ("row 2", "review: b"), ("row 3", "has no text"), ("row 4", "Review: c")),
     ]
 
 
@@ -243,12 +222,10 @@ def test_odd_values_make_no_form(read, table, last):
 
 def test_a_form_in_a_named_text_column(write):
     table = "question,answer\nBy,Ada\nFee,4\nFrom,2024-05-01\n"
-    assert len(list(read_file(write("a.csv", table)))) == 1
-    assert [text for _, text in rows(read_file(write("a.csv", table), "Answer"))] == [
-        "question: By; answer: Ada",
-        "question: Fee; answer: 4",
-        "question: From; answer: 2024-05-01",
-    ]
+    path = write("a.csv", table)
+    assert len(list(read_file(path))) == 1
+    texts = ["question: By; answer: Ada", "question: Fee; answer: 4", "question: From; answer: 2024-05-01"]
+    assert [document.text for document in read_file(path, "Answer")] == texts
 
 
 @pytest.mark.parametrize(
@@ -261,7 +238,7 @@ def test_a_form_in_a_named_text_column(write):
 )
 def test_unknown_column(write, monkeypatch, name, data, columns):
     """Of a table, nothing after the first row is read."""
-    monkeypatch.setattr(encoding, "LINE_CHARACTERS", 300)
+    monkeypatch.setattr(decoding, "LINE_CHARACTERS", 300)
     path = write(name, data)
     reason = f"has no column named 'review'; its columns are {columns}"
     assert list(read_file(path, "review")) == [Skipped(str(path.resolve()), reason)]

@@ -64,9 +64,8 @@ def test_full_lines_run_on():
     wrapped = fill(text, 92)
     assert wrapped.count("\n") == 2
     assert sentences(wrapped) == [wrapped]
-    assert (
-        len(sentences(wrapped.replace("a company from", "some from"))) == 3
-    )  # a line with room left: they may be entries
+    # A line with room left: they may be entries.
+    assert len(sentences(wrapped.replace("a company from", "some from"))) == 3
     assert len(sentences(wrapped.replace("\n", "\n- "))) == 3
 
 

@@ -2,20 +2,16 @@
 
 import pytest
 
-from mbc_engine.text import Document, Skipped, read_file
+from mbc_engine.text import Skipped, read_file
 from tests.archives import zipped
-
-_LINK = '<Relationship Id="{0}" Type="http://x/{1}" Target="{2}"/>'
-
-
-def links(*links):
-    return f"<Relationships>{''.join(_LINK.format(*link) for link in links)}</Relationships>"
+from tests.text.conftest import OFFICE, links, named_texts
 
 
 def xlsx(sheet, after="", state="visible", more=None):
     """A workbook of one sheet, "Stock", with this XML of rows, and of what follows them."""
     space = 'xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"'
-    book = f'<workbook {space} xmlns:r="r"><sheets><sheet name="Stock" state="{state}" r:id="a"/></sheets></workbook>'
+    sheets = f'<sheets><sheet name="Stock" state="{state}" r:id="r1"/></sheets>'
+    parts = (("worksheet", "s.xml"), ("styles", "styles.xml"), ("sharedStrings", "strings.xml"), ("person", "p.xml"))
     kind = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet.main+xml"
     formats = ["", "yyyy-mm-dd", '#,##0.00 "EUR"', "h:mm", "mm:ss", "[h]:mm", "mmm yy"]
     styles = "".join(f"<numFmt numFmtId='{n}' formatCode='{code}'/>" for n, code in enumerate(formats, 200) if code)
@@ -23,14 +19,9 @@ def xlsx(sheet, after="", state="visible", more=None):
     return zipped(
         {
             "[Content_Types].xml": f'<Types><Override ContentType="{kind}"/></Types>',
-            "_rels/.rels": links(("a", "officeDocument", "xl/workbook.xml")),
-            "xl/workbook.xml": book,
-            "xl/_rels/workbook.xml.rels": links(
-                ("a", "worksheet", "s.xml"),
-                ("b", "styles", "styles.xml"),
-                ("c", "sharedStrings", "strings.xml"),
-                ("d", "person", "p.xml"),
-            ),
+            "_rels/.rels": links(("officeDocument", "xl/workbook.xml")),
+            "xl/workbook.xml": f'<workbook {space} xmlns:r="{OFFICE}">{sheets}</workbook>',
+            "xl/_rels/workbook.xml.rels": links(*parts),
             "xl/styles.xml": f"<styleSheet {space}>{styles}<cellXfs>{own}</cellXfs></styleSheet>",
             "xl/strings.xml": f"<sst {space}><si><t>Pump</t></si><si><r><t>Id</t></r><r><t>un</t></r></si></sst>",
             "xl/s.xml": f"<worksheet {space}><sheetData>{sheet}</sheetData>{after}</worksheet>",
@@ -48,14 +39,10 @@ def row(number, *cells, style=0):
     return f'<row r="{number}">{"".join(written)}</row>'
 
 
-def texts(items):
-    return [(item.part, item.text) if isinstance(item, Document) else ("", item.reason) for item in items]
-
-
 def test_names_above_a_row(read):
     sheet = row(1, "Pumps of the mill") + row(3, "Pump", "Bar") + row(4, "Skadi", 3.9) + row(9, "Idun", 5)
     title, skadi, idun = read("a.xlsx", xlsx(sheet, state="hidden"))
-    assert texts([title, skadi, idun]) == [
+    assert named_texts([title, skadi, idun]) == [
         ("Stock (hidden), row 1", "Pumps of the mill"),
         ("Stock (hidden), row 4", "Pump: Skadi; Bar: 3.9"),
         ("Stock (hidden), row 9", "Pump: Idun; Bar: 5"),
@@ -64,12 +51,8 @@ def test_names_above_a_row(read):
 
 
 def test_lines_of_several_cells_above_the_names(read):
-    sheet = (
-        row(1, "Lee Bank", "Current account")
-        + row(2, "Date", "Name", "Why", "Amount")
-        + row(3, "2 May", "Fibrelee", "net", 40)
-    )
-    _, fibrelee = read("a.xlsx", xlsx(sheet))
+    names, values = row(2, "Date", "Name", "Why", "Amount"), row(3, "2 May", "Fibrelee", "net", 40)
+    _, fibrelee = read("a.xlsx", xlsx(row(1, "Lee Bank", "Current account") + names + values))
     assert fibrelee.text == "Date: 2 May; Name: Fibrelee; Why: net; Amount: 40"
     assert [section.context for section in fibrelee.sections] == ["Stock > Lee Bank; Current account"]
 
@@ -89,12 +72,13 @@ def test_lines_of_several_cells_above_the_names(read):
         ("<c><v>0.1</v></c>", "0.1"),
         ('<c t="b"><v>1</v></c>', "true"),
         ('<c t="str"><f>A1</f><v>so_x0021_</v></c>', "so!"),
-        ('<c t="inlineStr"><is><t>a_x000D_\nb_xyz_</t></is></c>', "a\nb_xyz_"),
+        # An escape of half a character is no text.
+        ('<c t="inlineStr"><is><t>a_x000D_\nb_xD83D_c_xyz_</t></is></c>', "a\nb\ufffdc_xyz_"),
         ('<c t="s"><v>99</v></c>', "99"),
     ],
 )  # fmt: skip
 def test_values_as_shown(read, cell, shown):
-    assert texts(read("a.xlsx", xlsx(f"<row>{cell}</row>"))) == [("Stock, row 1", shown)]
+    assert named_texts(read("a.xlsx", xlsx(f"<row>{cell}</row>"))) == [("Stock, row 1", shown)]
 
 
 def test_merged_cells_comments_and_losses(read):
@@ -103,23 +87,19 @@ def test_merged_cells_comments_and_losses(read):
     after = "".join(["<mergeCells>", *(f'<mergeCell ref="{area}"/>' for area in merged), "</mergeCells>"])
     comment = '<comment ref="A4" authorId="{}"><text><t>{}</t></text></comment>'
     comments = comment.format(0, "Ask Ivar.") + comment.format(1, "Your version of Excel can read this thread.")
-    comment = (
-        f"<comments xmlns='s'><authors><author>Bo</author><author>tc=1</author></authors><a>{comments}</a></comments>"
-    )
+    authors = "<authors><author>Bo</author><author>tc=1</author></authors>"
     thread = "<a><threadedComment ref='A3' personId='p'><text>Is it so?</text></threadedComment></a>"
     drawing = '<d xmlns="d"><pic/><pic/><graphicFrame/></d>'
     more = {
-        "xl/_rels/s.xml.rels": links(
-            ("a", "comments", "c.xml"), ("b", "drawing", "d.xml"), ("c", "threadedComment", "t.xml")
-        ),
-        "xl/c.xml": comment,
+        "xl/_rels/s.xml.rels": links(("comments", "c.xml"), ("drawing", "d.xml"), ("threadedComment", "t.xml")),
+        "xl/c.xml": f"<comments xmlns='s'>{authors}<a>{comments}</a></comments>",
         "xl/t.xml": thread,
         "xl/p.xml": "<a><person id='p' displayName='Ilse'/></a>",
         "xl/d.xml": drawing,
         "xl/vbaProject.bin": "",
     }
     first, second = read("a.xlsm", xlsx(sheet, after, more=more))
-    assert texts([first, second]) == [
+    assert named_texts([first, second]) == [
         ("Stock, row 3", "Name: Ada; 2023 Q1: 1; 2023 Q2: 2; 2023 Q3: 3\n\nComment by Ilse: Is it so?"),
         ("Stock, row 4", "Name: Ada; 2023 Q1: 4; 2023 Q2: 5\n\nComment: Ask Ivar."),
     ]
@@ -130,49 +110,44 @@ def test_merged_cells_comments_and_losses(read):
     ("rows", "found"),
     [
         (row(1, "Name:", "Ada") + row(2, "Born:", 1980), ["Name: Ada; Born: 1980"]),
-        (
-            row(1, "Pump", "Skadi") + row(2, "Bar", 3.9) + row(3, "Place", "Hall") + row(4, "Built", "2024-05-02"),
-            ["Pump: Skadi; Bar: 3.9; Place: Hall; Built: 2024-05-02"],
-        ),
+        (row(1, "Pump", "Skadi") + row(2, "Bar", 3.9) + row(3, "Place", "Hall") + row(4, "Built", "2024-05-02"),
+         ["Pump: Skadi; Bar: 3.9; Place: Hall; Built: 2024-05-02"]),
         (row(1, "Property", "Value") + row(2, "Model", "Hydra 9"), ["Model: Hydra 9"]),
-        (
-            row(1, "Item", "Cost") + row(2, "Tea", 3.5) + row(3, "Pie", "free"),
-            ["Item: Tea; Cost: 3.5", "Item: Pie; Cost: free"],
-        ),
+        (row(1, "Item", "Cost") + row(2, "Tea", 3.5) + row(3, "Pie", "free"),
+         ["Item: Tea; Cost: 3.5", "Item: Pie; Cost: free"]),
         (row(1, "Ada", 5) + row(2, "Bo", 6), ["Ada: 5", "Bo: 6"]),
         (row(1, "a", "b") + row(2, 1, 2) + row(4, "c", "d", "e") + row(5, 3, 4, 5), ["a: 1; b: 2", "c: 3; d: 4; e: 5"]),
         (row(1, "a", "b") + row(2, 1, 2) + row(4, "Ask Jo."), ["a: 1; b: 2", "Ask Jo."]),
         (row(1, "a", "b") + row(2, 1, 2) + row(3, "a", "b") + row(4, 3, 4), ["a: 1; b: 2", "a: 3; b: 4"]),
         ('<row r="1048576"><c r="XFD1048576"><v>7</v></c></row>', ["7"]),
     ],
-)
+)  # fmt: skip
 def test_other_layouts(read, rows, found):
-    assert [text for _, text in texts(read("a.xlsx", xlsx(rows)))] == found
+    assert [text for _, text in named_texts(read("a.xlsx", xlsx(rows)))] == found
 
 
 def test_a_comment_on_names_that_come_again(read):
     sheet = row(1, "a", "b") + row(2, 1, 2) + row(3, "a", "b")
     comment = "<a><threadedComment ref='B3'><text>In EUR.</text></threadedComment></a>"
-    more = {"xl/_rels/s.xml.rels": links(("a", "threadedComment", "t.xml")), "xl/t.xml": comment}
-    assert texts(read("a.xlsx", xlsx(sheet, more=more)))[1] == ("Stock, row 3", "a: a; b: b\n\nComment: In EUR.")
+    more = {"xl/_rels/s.xml.rels": links(("threadedComment", "t.xml")), "xl/t.xml": comment}
+    assert named_texts(read("a.xlsx", xlsx(sheet, more=more)))[1] == ("Stock, row 3", "a: a; b: b\n\nComment: In EUR.")
 
 
 def test_a_form_in_a_named_text_column(write):
     sheet = row(1, "question", "answer") + row(2, "By", "Ada") + row(3, "Fee", 4) + row(4, "From", "2024-05-01")
     path = write("a.xlsx", xlsx(sheet))
     assert len(list(read_file(path))) == 1
-    assert texts(read_file(path, "answer"))[1] == ("Stock, row 3", "question: Fee; answer: 4")
+    assert named_texts(read_file(path, "answer"))[1] == ("Stock, row 3", "question: Fee; answer: 4")
 
 
 def test_opendocument(read):
     spaces = 'xmlns:table="urn:oasis:names:tc:opendocument:xmlns:table:1.0" xmlns:text="t" xmlns:office="o"'
     cell = "<table:table-cell{1}><text:p>{0}</text:p>{2}</table:table-cell>"
+    comment = "<office:annotation><text:p>Hot</text:p></office:annotation>"
+    idun = cell.format("Idun", ' table:number-rows-spanned="2"', comment)
     rows = [
         cell.format("Pump", "", "") + cell.format("Share", "", ""),
-        cell.format(
-            "Idun", ' table:number-rows-spanned="2"', "<office:annotation><text:p>Hot</text:p></office:annotation>"
-        )
-        + cell.format("25%", ' table:number-columns-repeated="2"', ""),
+        idun + cell.format("25%", ' table:number-columns-repeated="2"', ""),
         "<table:covered-table-cell/>" + cell.format("30%", "", ""),
         '<table:table-cell table:number-columns-repeated="9999999"/>',
     ]
@@ -182,7 +157,7 @@ def test_opendocument(read):
     data = zipped({"mimetype": "application/vnd.oasis.opendocument.spreadsheet", "content.xml": content, **about})
     found = read("a.ods", data)
     assert {(row.date, row.sections[0].context) for row in found} == {("2024-05-01", "The mill > Stock")}
-    assert texts(found) == [
+    assert named_texts(found) == [
         ("Stock, row 2", "Pump: Idun; Share: 25%; 25%\n\nComment: Hot"),
         ("Stock, row 3", "Pump: Idun; Share: 30%"),
     ]
@@ -190,13 +165,9 @@ def test_opendocument(read):
 
 def test_damaged_sheets(reason):
     assert reason("a.xlsx", xlsx("<row><c>")).startswith("is damaged: ")
-    entities = xlsx(
-        "",
-        more={
-            "xl/s.xml": '<!DOCTYPE a [<!ENTITY b "ha">]><worksheet xmlns="s"><row><c><v>&b;</v></c></row></worksheet>'
-        },
-    )
-    assert reason("a.xlsx", entities) == reason("a.xlsx", xlsx("")) == "is empty"
+    entity = '<!DOCTYPE a [<!ENTITY b "ha">]><worksheet xmlns="s"><row><c><v>&b;</v></c></row></worksheet>'
+    with_entity = xlsx("", more={"xl/s.xml": entity})
+    assert reason("a.xlsx", with_entity) == reason("a.xlsx", xlsx("")) == "is empty"
 
 
 def test_a_sheet_that_repeats_one_text_without_end(read, monkeypatch):

@@ -65,9 +65,8 @@ def test_inaccessible_paths(folder, monkeypatch):
     (folder / "itself.txt").symlink_to(folder / "itself.txt")
     os.mkfifo(folder / "pipe.txt")
     (folder / "closed").mkdir()
-    scandir = os.scandir
 
-    def guarded(path):
+    def guarded(path, scandir=os.scandir):
         if Path(path).name == "closed":
             raise PermissionError(13, "Permission denied")
         return scandir(path)
@@ -118,16 +117,13 @@ def test_nested_ignore_files(tree):
 
 
 def test_ignored_linked_folder(tmp_path):
-    (tmp_path / "real").mkdir()
-    (tmp_path / "real" / "a.txt").write_text("a")
-    (tmp_path / "here").mkdir()
+    write(tmp_path, ["real/a.txt", "here/b.md"])
     (tmp_path / "here" / "link").symlink_to(tmp_path / "real")
-    assert found(tmp_path, tmp_path / "here", ignore=("link/",))[0] == []
+    assert found(tmp_path, tmp_path / "here", ignore=("link/",))[0] == ["here/b.md"]
 
 
 def test_bad_ignore_file(tmp_path):
-    (tmp_path / ".mbcignore").write_text("!")
-    (tmp_path / "a.txt").write_text("a")
+    write(tmp_path, {".mbcignore": "!", "a.txt": "a"})
     files, ((name, reason),) = found(tmp_path, tmp_path)
     assert (files, name) == (["a.txt"], ".mbcignore")
     assert reason.startswith("cannot be used: ")
@@ -184,35 +180,23 @@ def test_unusable_rule_is_refused(tmp_path):
 
 
 NOBODY_WROTE = (
-    *(
-        "web/node_modules/left-pad/README.md",
-        "env/pyvenv.cfg",
-        "env/lib/notes.txt",
-        "venv/lib/x.txt",
-        "__pycache__/x.txt",
-    ),
-    *(
-        "target/CACHEDIR.TAG",
-        "target/debug.txt",
-        "~$report.docx",
-        "#a.md#",
-        "a.md~",
-        "poetry.lock",
-        "package-lock.json",
-    ),
+    "web/node_modules/left-pad/README.md", "env/pyvenv.cfg", "env/lib/notes.txt", "venv/lib/x.txt", "__pycache__/x.txt",
+    "target/CACHEDIR.TAG", "target/debug.txt", "~$report.docx", "#a.md#", "a.md~", "poetry.lock", "package-lock.json",
     "Thumbs.db",
-)
+)  # fmt: skip
 
 
 def test_what_nobody_wrote_is_left_out(tmp_path, tree):
     kept = ["a.md", "c#.txt", "lock.txt", "packages.txt"]
     assert tree([*kept, *NOBODY_WROTE]) == kept
     left_out = {Path(path).name: reason for path, reason in find_files([tmp_path]).left_out}
-    assert left_out["node_modules"] == left_out["env"] == left_out["venv"] == "installed software"
-    assert left_out["target"] == left_out["__pycache__"] == "a cache"
-    assert left_out["~$report.docx"] == left_out["#a.md#"] == left_out["a.md~"] == "an unfinished or temporary file"
-    assert left_out["poetry.lock"] == left_out["package-lock.json"] == "a lock file"
-    assert len(left_out) == 11
+    assert left_out == {
+        **dict.fromkeys(("env", "node_modules", "venv"), "installed software"),
+        **dict.fromkeys(("__pycache__", "target"), "a cache"),
+        **dict.fromkeys(("#a.md#", "a.md~", "~$report.docx"), "an unfinished or temporary file"),
+        **dict.fromkeys(("package-lock.json", "poetry.lock"), "a lock file"),
+        "Thumbs.db": "files of the operating system",
+    }
     every = find_files([tmp_path], is_choosy=False)
     assert (every.left_out, tmp_path / "venv/lib/x.txt" in every.files) == ((), True)
     named = [tmp_path / "env", tmp_path / "web/node_modules/left-pad/README.md"]
@@ -252,11 +236,7 @@ def test_paths_are_absolute(folder, monkeypatch):
 
 
 def test_git_ignore_files_above_a_folder_of_a_repository(tmp_path, monkeypatch):
-    rules = {
-        "repo/.git/info/exclude": "secret.txt",
-        "repo/.gitignore": "/docs/drafts/\nbuild/",
-        ".gitignore": "*",
-    }
+    rules = {"repo/.git/info/exclude": "secret.txt", "repo/.gitignore": "/docs/drafts/\nbuild/", ".gitignore": "*"}
     names = ["repo/docs/a.txt", "repo/docs/secret.txt", "repo/docs/drafts/b.txt", "repo/build/c.txt"]
     write(tmp_path, rules | dict.fromkeys(names, ""))
     monkeypatch.chdir(tmp_path / "repo")
@@ -272,9 +252,8 @@ def test_without_links_nothing_that_one_reaches_is_named(tmp_path, monkeypatch):
     linked = Skipped(str(own / "c"), "is a link, which is not followed")
     walked = find_files([own], follow_links=False)
     assert (walked.files, walked.skipped) == ((own / "a.txt", own / "in/b.txt"), (linked,))
-    opening = os.open
 
-    def swapping(path, flags):
+    def swapping(path, flags, opening=os.open):
         if path == str(own / "in"):  # a link takes its place at the last moment
             (own / "in").rename(tmp_path / "away")
             (own / "in").symlink_to(outside)

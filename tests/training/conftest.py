@@ -12,7 +12,7 @@ ROUTED = ["model.routing=true", "training.losses.routing=1.0"]
 @pytest.fixture
 def start(tmp_path, examples):
     def start(config, run, *, validate=3, until=None, **options):
-        """All events of a training on 20 questions, or those until `until` is true of one."""
+        """All events of a training on 20 questions, or those until `until`, which is called with each, is true."""
         events = []
         running = train(config, examples(20), examples(validate), tmp_path / run, cache=tmp_path / "cache", **options)
         for event in running:

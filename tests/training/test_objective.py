@@ -178,19 +178,14 @@ def test_backprop_dropout(make, share, documents, expected, centring):
     assert losses.total.item() == pytest.approx(whole.total.item(), rel=1e-5)  # forward, nothing changes
 
 
-def snapshot(model):
-    return {name: value.detach().clone() for name, value in model.state_dict().items()}
-
-
 @pytest.mark.parametrize(
-    ("base", "encoder", "frozen", "precision"), [("gpt2", "bert", False, "float32"), ("llama", "t5", True, "bf16")]
+    ("base", "encoder", "frozen", "precision"), [("gpt2", "bert", "false", "float32"), ("llama", "t5", "true", "bf16")]
 )
 def test_trained_parameters(make, base, encoder, frozen, precision):
-    word = str(frozen).lower()
-    frozen_sides = [f"model.documents.frozen={word}", f"model.questions.frozen={word}"]
+    frozen_sides = [f"model.documents.frozen={frozen}", f"model.questions.frozen={frozen}"]
     objective = make(base, encoder, *frozen_sides, *ROUTED, "model.centring=true", "model.prefix.slot_embedding=true")
     model = objective.model.train()
-    before = snapshot(model)
+    before = {name: value.detach().clone() for name, value in model.state_dict().items()}
     wanted = set(trained_state(model)) | {
         f"base.{name}" for name, value in model.base.named_parameters() if value.requires_grad
     }
@@ -208,9 +203,9 @@ def test_trained_parameters(make, base, encoder, frozen, precision):
     after = model.state_dict()
     changed = {name for name, value in before.items() if not torch.equal(value, after[name])}
     unused = {name for name in wanted if ".pooler." in name}  # a BERT's pooler reads nothing into its token states
-    tied = {name for name in changed if "embed_tokens" in name and not frozen}  # T5's, stored as `shared`
+    tied = {name for name in changed if "embed_tokens" in name and frozen == "false"}  # T5's, stored as `shared`
     assert changed - tied == wanted - unused
-    assert bool(unused) == (encoder == "bert" and not frozen)
+    assert bool(unused) == (encoder == "bert" and frozen == "false")
     assert not any("lora_" not in name for name in changed if name.startswith("base."))
 
 

@@ -1,4 +1,4 @@
-"""A training that was killed or stopped resumes bit-identically."""
+"""A training that was killed or stopped resumes bit-identically, from its snapshot; a damaged one is refused."""
 
 import multiprocessing
 import os
@@ -12,9 +12,10 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import load_file, save_file
 
-from mbc_engine.errors import ConfigError, DataError
+from mbc_engine.errors import ConfigError, DataError, ModelError
 from mbc_engine.evaluation.cells import variant
 from mbc_engine.events import (
     CheckpointSaved,
@@ -28,6 +29,7 @@ from mbc_engine.events import (
 from mbc_engine.runs.event_log import read_events
 from mbc_engine.runs.training_runs import is_running, is_stop_requested, request_stop
 from mbc_engine.training import trainer
+from mbc_engine.training.run_files import TrainingState, load_snapshot, save_snapshot
 from tests.training.conftest import FROZEN, ROUTED, of, tensors
 
 # Two epochs of five steps with everything that changes on the way: quantisation begins, codes die, parts accumulate.
@@ -41,6 +43,10 @@ EVERYTHING = [
     "training.backprop_dropout=0.5",
     "training.bank_documents=2",
 ]
+
+
+def is_step(event, step):
+    return isinstance(event, TrainStep) and event.step == step
 
 
 def steady(events):
@@ -69,28 +75,10 @@ def same_outcome(one, other):
     assert logs[0] == logs[1]
 
 
-@pytest.fixture
-def whole(examples, tmp_path_factory):
-    """The run of an uninterrupted training, which tests with the same settings share."""
-
-    def whole(config, validate=3):
-        settings = config.to_toml(), validate
-        if settings not in _WHOLE:
-            folder = tmp_path_factory.mktemp("whole")
-            list(trainer.train(config, examples(20), examples(validate), folder / "run", cache=folder / "cache"))
-            _WHOLE[settings] = folder / "run"
-        return _WHOLE[settings]
-
-    return whole
-
-
-_WHOLE = {}
-
-
 def train_until_killed(config, examples, folder):
     trainer.time = SimpleNamespace(monotonic=partial(next, count(step=1000)))  # every step is due for a snapshot
     for event in trainer.train(config, examples, examples[:3], folder / "killed", cache=folder / "cache"):
-        if isinstance(event, TrainStep) and event.step == 8:
+        if is_step(event, 8):
             os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -125,22 +113,29 @@ def test_killed_run_resumes_bit_identically(tiny, tmp_path, start, examples):
         ),
     ],
 )
-def test_stopped_run_resumes_bit_identically(tiny, tmp_path, start, whole, step, encoder, is_mac, validate):
+def test_stopped_run_resumes_bit_identically(tiny, tmp_path, start, step, encoder, is_mac, validate):
     config = tiny.config("llama" if encoder == "t5" else "gpt2", encoder, *EVERYTHING, *(FROZEN if step == 7 else []))
     config = variant(config, "mac") if is_mac else config
     stop = threading.Event()
-
-    def at(event):
-        if isinstance(event, TrainStep) and event.step == step:
-            stop.set()
-        return False
-
-    first = start(config, "stopped", stop=stop, until=at, validate=validate)
+    first = start(
+        config, "stopped", stop=stop, until=lambda event: is_step(event, step) and stop.set(), validate=validate
+    )
     if step < 10:
         assert first[-1] == TrainStateChanged("stopped", step, 10)
         assert isinstance(first[-2], CheckpointSaved)
     start(config, "stopped", validate=validate, resume=True)
-    same_outcome(whole(config, validate), tmp_path / "stopped")
+    start(config, "whole", validate=validate)
+    same_outcome(tmp_path / "whole", tmp_path / "stopped")
+
+
+def test_interrupted_replacement_of_the_model(tiny, tmp_path, start):
+    """When the process was killed, the old model was already renamed, and the new one not yet."""
+    config, model = tiny.config("gpt2", "bert", "training.epochs=1"), tmp_path / "run" / "model"
+    start(config, "run")
+    before = tensors(model / "model.safetensors")
+    model.rename(model.with_name("model-old"))
+    start(config, "run", resume=True)
+    torch.testing.assert_close(tensors(model / "model.safetensors"), before, rtol=0, atol=0)
 
 
 def test_other_questions_are_refused(tiny, tmp_path, start):
@@ -153,12 +148,7 @@ def test_other_questions_are_refused(tiny, tmp_path, start):
 
 
 def test_stop_on_request(tiny, tmp_path, start):
-    def at(event):
-        if isinstance(event, TrainStep) and event.step == 2:
-            request_stop(tmp_path / "run")
-        return False
-
-    events = start(tiny.config(), "run", until=at)
+    events = start(tiny.config(), "run", until=lambda event: is_step(event, 2) and request_stop(tmp_path / "run"))
     assert isinstance(events[-2], CheckpointSaved)
     assert events[-1] == TrainStateChanged("stopped", 2, 10)
     assert not is_stop_requested(tmp_path / "run")
@@ -166,12 +156,8 @@ def test_stop_on_request(tiny, tmp_path, start):
 
 
 def test_stop_while_reading_texts(tiny, tmp_path, start):
-    def at(event):
-        if isinstance(event, Progressed):
-            request_stop(tmp_path / "run")
-        return False
-
-    events = start(tiny.config("gpt2", "bert", *FROZEN), "run", until=at)
+    config = tiny.config("gpt2", "bert", *FROZEN)
+    events = start(config, "run", until=lambda event: of(Progressed, [event]) and request_stop(tmp_path / "run"))
     assert events == [Progressed("read texts", 20, 20), TrainStateChanged("stopped", 0, 10)]
 
 
@@ -211,3 +197,20 @@ def test_full_disk(tiny, tmp_path, start, monkeypatch, error):
     assert not (tmp_path / "run" / "snapshot.partial").exists()
     assert not is_running(tmp_path / "run")
     assert isinstance(start(config, "run", resume=True)[-1], TrainFinished)
+
+
+@pytest.mark.parametrize("change", [{"step": "(" * 100_000}, {"step": "'x'"}, {"step": "print()"}, None])
+def test_damaged_snapshots(tiny, tmp_path, change):
+    model, path = tiny.model(), tmp_path / "s.safetensors"
+    optimizer = torch.optim.Adam([value for value in model.parameters() if value.requires_grad])
+    state = TrainingState(step=7, best_loss=2.5, best_epoch=1, is_quantising=True, events=1234, seconds=5.75)
+    save_snapshot(path, model, optimizer, state)
+    assert load_snapshot(path, model, optimizer) == state
+    with safe_open(path, "pt") as file:
+        notes = file.metadata()
+    if change is None:
+        path.write_bytes(path.read_bytes()[:-1])
+    else:
+        save_file(load_file(path), path, notes | change)
+    with pytest.raises(ModelError, match="is damaged"):
+        load_snapshot(path, model, optimizer)

@@ -30,11 +30,10 @@ from tests.training.conftest import FROZEN, of, tensors
 
 def test_order_of_events(tiny, tmp_path, start):
     events = start(tiny.config("gpt2", "bert", *FROZEN, "training.pca_start=true"), "run")
-    logged = list(read_events(tmp_path / "run" / "events.jsonl"))
-    assert [event for event in logged if not isinstance(event, Progressed)] == [
-        event for event in events if not isinstance(event, Progressed)
-    ]
-    names = [type(event).__name__ for event in events if not isinstance(event, Progressed)]
+    events = [event for event in events if not isinstance(event, Progressed)]
+    logged = read_events(tmp_path / "run" / "events.jsonl")
+    assert [event for event in logged if not isinstance(event, Progressed)] == events
+    names = [type(event).__name__ for event in events]
     epoch = ["TrainStep"] * 5 + ["Validated", "CheckpointSaved"]
     assert names == ["TrainStarted", *epoch, *epoch, "TrainFinished"]
     started = of(TrainStarted, events)[0]
@@ -61,27 +60,19 @@ def test_best_model_is_kept(tiny, tmp_path, start, monkeypatch):
         lambda *given, save=keeping.save_model, **how: (kept.append(given[2].name), save(*given, **how)),
     )
     states = []
-    config = tiny.config("gpt2", "bert", "training.epochs=4")
 
-    def at(event):
+    def note(event):
         if isinstance(event, CheckpointSaved):
             states.append(tensors(Path(event.path)))
-        return False
 
-    events = start(config, "run", until=at)
+    events = start(tiny.config("gpt2", "bert", "training.epochs=4"), "run", until=note)
     assert [event.is_best for event in of(Validated, events)] == [True, True, False, False]
     assert len(kept) == 2
     best = tensors(tmp_path / "run" / "model" / "model.safetensors")
     assert all(torch.equal(value, states[1][f"model.{name}"]) for name, value in best.items())
     assert not all(torch.equal(value, states[3][f"model.{name}"]) for name, value in best.items())
-    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == [
-        "config.toml",
-        "events.jsonl",
-        "lock",
-        "model",
-        "snapshot.safetensors",
-        "usage.safetensors",
-    ]
+    files = " ".join(sorted(path.name for path in (tmp_path / "run").iterdir()))
+    assert files == "config.toml events.jsonl lock model snapshot.safetensors usage.safetensors"
 
 
 @pytest.mark.slow
@@ -146,23 +137,21 @@ def scalars(folder):
     return found
 
 
-def test_tensorboard(tiny, tmp_path, examples):
-    run, config = tmp_path / "run", tiny.config("gpt2", "bert", "training.epochs=1")
-    events = list(train(config, examples(12), examples(3), run, cache=tmp_path / "cache", trackers=["tensorboard"]))
-    found = scalars(run / "tracked")
-    steps = [event for event in events if isinstance(event, TrainStep)]
-    assert len(steps) == 3
+def test_tensorboard(tiny, tmp_path, start):
+    events = start(tiny.config("gpt2", "bert", "training.epochs=1"), "run", trackers=["tensorboard"])
+    found = scalars(tmp_path / "run" / "tracked")
+    steps = of(TrainStep, events)
+    assert len(steps) == 5
     for event in steps:
         assert found["train/question_loss", event.step] == pytest.approx(event.question_loss, rel=1e-5)
         assert found["train/learning_rate", event.step] == pytest.approx(event.learning_rate, rel=1e-5)
-    (validated,) = (event for event in events if isinstance(event, Validated))
+    (validated,) = of(Validated, events)
     assert found["validation/f1", validated.step] == pytest.approx(validated.f1)
     assert not any(name.endswith(("/step", "/epoch")) for name, _ in found)
 
 
-def test_missing_tracker(tiny, tmp_path, examples):
-    running = train(tiny.config(), examples(4), [], tmp_path / "run", cache=tmp_path, trackers=["crayon"])
+def test_missing_tracker(tiny, tmp_path, start):
     with pytest.raises(ConfigError, match="'crayon'") as error:
-        next(running)
+        start(tiny.config(), "run", trackers=["crayon"])
     assert "tensorboard" in (error.value.hint or "")
     assert not (tmp_path / "run").exists()

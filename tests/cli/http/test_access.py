@@ -4,6 +4,7 @@ import asyncio
 import json
 import threading
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from unittest.mock import AsyncMock
 
 import pytest
 import uvicorn
@@ -216,15 +217,9 @@ async def test_work_of_clients_that_left_is_dropped(serving, real_memory):
     async with busy(running):
         body = json.dumps({"text": "Ada moved."}).encode()
         messages = [{"type": "http.request", "body": body, "more_body": False}, {"type": "http.disconnect"}]
-
-        async def receive():
-            return messages.pop(0)
-
-        async def send(message): ...
-
         headers = [(b"content-type", b"application/json")]
         scope = {"type": "http", "method": "POST", "path": "/v1/documents", "query_string": b"", "headers": headers}
-        await running.app(scope, receive, send)
+        await running.app(scope, AsyncMock(side_effect=messages), AsyncMock())
         await until_waiting(running, 0)
         stays = asyncio.create_task(running.add({"text": "Clara moved.", "name": "clara"}))
         await until_waiting(running, 1)

@@ -5,6 +5,7 @@ import os
 import shutil
 import stat
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -231,13 +232,6 @@ def replace_bank(tiny_model, home):
 class Killed(BaseException): ...
 
 
-def raising(error):
-    def fail(*_):
-        raise error
-
-    return fail
-
-
 def test_last_change_of_a_batch_wins(documents):
     later = NewDocument(text="Ada moved to Cadiz.", name="ada")
     added, *removed, replaced = documents.change([[ADA, BRUNO], BRUNO.id, BRUNO.id, "../x", [later]])
@@ -251,7 +245,7 @@ def test_kill_between_steps_is_repaired(documents, monkeypatch, step):
     documents.change([[ADA]])
     target, name = (module, "_sync") if step == "sync" else (documents, "_update_bank")
     with monkeypatch.context() as patch:
-        patch.setattr(target, name, raising(Killed))
+        patch.setattr(target, name, Mock(side_effect=Killed))
         for change in ([BRUNO], ADA.id):
             with pytest.raises(Killed):
                 documents.change([change])
@@ -263,7 +257,7 @@ def test_kill_between_steps_is_repaired(documents, monkeypatch, step):
 @pytest.mark.parametrize("is_replaced", [False, True])
 def test_failed_change_is_repeated_with_the_next(documents, replace_bank, monkeypatch, is_replaced):
     with monkeypatch.context() as patch:
-        patch.setattr(MemoryBank, "put", raising(BankError("The disk is full.")))
+        patch.setattr(MemoryBank, "put", Mock(side_effect=BankError("The disk is full.")))
         with pytest.raises(BankError, match="full"):
             documents.change([[ADA]])
     assert names() == []
@@ -275,7 +269,7 @@ def test_failed_change_is_repeated_with_the_next(documents, replace_bank, monkey
 
 def test_skipped_document_is_tried_again_with_the_next_change(documents, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr(file_reader, "open_file", raising(OSError(24, "Too many open files")))
+        patch.setattr(file_reader, "open_file", Mock(side_effect=OSError(24, "Too many open files")))
         (error,) = documents.change([[ADA]])
     assert "too many open files" in error.message and names() == []
     documents.change([[BRUNO]])

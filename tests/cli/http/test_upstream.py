@@ -3,6 +3,7 @@
 import json
 import re
 from typing import Any
+from unittest.mock import Mock
 
 import httpx
 import pytest
@@ -105,11 +106,8 @@ async def test_streams_pass_through(serving):
 async def test_errors_pass_through(serving):
     response = await converse(serving(upstream=Other("slow down", status=429).upstream()), "Who?", stream=True)
     assert (response.status_code, response.json()) == (429, {"error": {"message": "slow down"}})
-
-    def fails(request):
-        raise httpx.ConnectError("refused", request=request)
-
-    running = serving(upstream=Upstream(URL, transport=httpx.MockTransport(fails)))
+    fails = httpx.MockTransport(Mock(side_effect=httpx.ConnectError("refused")))
+    running = serving(upstream=Upstream(URL, transport=fails))
     response = await converse(running, "Who?")
     assert (response.status_code, response.json()["error"]["code"]) == (502, "upstream_unreachable")
     assert len((await running.client.get("/v1/models")).json()["data"]) == 1
