@@ -15,7 +15,7 @@ part wikinews, and is written without everyday and removed if these are missing.
   measured on all of them, reading on the first 500.
 - wikinews: 130 questions as a person would type them, over 43 articles; 30 have no answer there. Wrong answers are
   listed in `wikinews-wrong.json` for inspection.
-- everyday: 450 questions about 158 files as people have them, which the readers were not trained on; a third have no
+- everyday: 450 questions about files as people have them, on which nothing was trained or fitted; a third have no
   answer there.
 - removed: 300 questions as they are, and without the paragraph that answers them.
 - writing: answers written by a chat LM (`--llm`), compared with the extracted ones; only if named. The first 30 are in
@@ -66,7 +66,7 @@ SOURCES: Final = 5
 TOP: Final = 32  # enough chunks to cover five documents
 ASKED_OF_MANY, READ_OF_MANY, PARAGRAPHS_OF_MANY = 6400, 500, 7846
 ALTERED, WRITTEN, EVERYDAY = 300, 150, 450  # questions
-RECIPE: Final = runpy.run_path(str(Path(__file__).resolve().parents[1] / "recipes" / "mini" / "everyday.py"))
+EVERYDAY_DATA: Final = runpy.run_path(str(Path(__file__).resolve().parents[1] / "recipes" / "mini" / "everyday.py"))
 
 
 class Question(NamedTuple):
@@ -271,7 +271,7 @@ def wikinews(setup: Setup) -> Row:
 
 
 def everyday(setup: Setup) -> Row:
-    asked = RECIPE["held_out_memory"](setup.model, setup.folder / "everyday")
+    asked = EVERYDAY_DATA["ask_about_part"](setup.model, "test", setup.folder / "everyday")
     questions = [Question(one.text, (one.answer,) if one.answer else (), Path(one.file).name) for one in asked]
     memory = Memory(setup.folder / "everyday" / "bank.mbc", setup.model)
     rows = ask(memory, setup.sample(questions, EVERYDAY), "everyday: answered", with_withheld=False)
@@ -351,7 +351,8 @@ def measure(args: argparse.Namespace, names: Sequence[str]) -> None:
     model = load_model(args.model)
     assert isinstance(model, RetrieverReader)
     assert model.folder is not None
-    key = {"model": fingerprint(model.folder), "questions": args.questions, "seed": args.seed}
+    data = hashlib.sha256(EVERYDAY_DATA["DATA"].read_bytes()).hexdigest()[:16]
+    key = {"model": fingerprint(model.folder), "data": data, "questions": args.questions, "seed": args.seed}
     args.out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         setup = Setup(model, args.data, Path(folder), args.questions, args.seed, args.llm, args.out)

@@ -112,6 +112,16 @@ def answers_in_words(parts: Parts) -> Iterator[str]:
         f'{sum(bool(row["is_tentative"]) for row in others)} of them it gave an answer with "Perhaps", and to '
         f"{sum(bool(row['is_given']) for row in others)} one without. Measured on {news['date']}."
     )
+    if files := parts.get("everyday"):
+        answered, unanswered = by_answerable(parts, "everyday")
+        right, wrong, _, _, none = (share(answered, way) for way in WAYS.values())
+        yield ""
+        yield (
+            f"Notes, mails, tables, manuals and the like are harder. Of {len(answered)} questions about "
+            f"{files['documents']} such files, {right}% were answered with just the expected words, {wrong}% with other "
+            f'words, and {none}% with "Not in this memory."; the rest began with "Perhaps". Of {len(unanswered)} that the '
+            f'files do not answer, {share(unanswered, "is_given")}% got an answer without "Perhaps".'
+        )
 
 
 def details(parts: Parts) -> Iterator[str]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,6 +63,12 @@ class Encoding(NamedTuple):
     ids: list[int]
     type_start: int  # where tokens of the second type begin
     start: int  # where the passage begins, after its context
+
+    @classmethod
+    def of(cls, question: Sequence[int], context: Sequence[int], passage: Sequence[int], first: int, sep: int) -> Self:
+        """From their tokens, and the special ones that stand first and separate them."""
+        before = [first, *question, sep, *context]
+        return cls([*before, *passage, sep], len(question) + 2, len(before))
 
 
 class SpanHead:
@@ -158,9 +164,8 @@ class SpanReader:
         """The question with each window of the passage, and the characters of the window's tokens."""
         # A question takes a third of the window at most.
         asked, known = self._ids(canonical_question(question))[: self.window // 3], self._context_ids(context)
-        before = [self.encoder.cls, *asked, self.encoder.sep, *known]
         return [
-            (Encoding([*before, *ids, self.encoder.sep], len(asked) + 2, len(before)), offsets)
+            (Encoding.of(asked, known, ids, self.encoder.cls, self.encoder.sep), offsets)
             for ids, offsets in self.windows(passage, len(asked) + len(known), _needs_times(question))
         ]
 

@@ -1,28 +1,40 @@
 """Documents as people have them and questions as they type them: what the readers of `mini` are trained on last.
 
 `everyday.jsonl.xz` has a document a line: `set`, the memory that it is in, `file`, its path, `text`, and `questions`,
-each with an answer word for word (`a`; null if the document has none) and a piece of the text around it (`in`). They were
-written for this project by a language model, and all people, firms and figures are invented. One set in eight is
-`held_out`.
+each with an answer word for word (`a`; null if the document has none) and a piece of the text around it (`in`). They
+were written for this project by a language model, and all people, firms and figures are invented. Of 106 sets, five are
+the `part` for calibration and eight the one for tests, on which nothing is fitted.
 """
 
 import json
 import lzma
+import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+import shutil
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import binary_cross_entropy_with_logits
 
 from mbc_engine import Memory, RetrieverReader
 from mbc_engine.bank import MemoryBank
 from mbc_engine.sources import Passages, matches
 
+Part = Literal["training", "calibration", "test"]
+
 DATA: Final = Path(__file__).with_name("everyday.jsonl.xz")
-_MOST_WRONG: Final = 4  # of how many passages found a wrong one is drawn
-_WRONG: Final = 0.5  # how often a passage of another document, or another of the same, is read too
+_WRONG_AMONG: Final = 4  # the first passages found
+_NONE: Final = 0.8  # passages without an answer for each with one, whatever the words of the question
+_FOLDS: Final = 5
+_FEWEST: Final = 5  # questions that a word is in, to count
+_RIDGE: Final = 1e-3
 _LEAST_ALIKE: Final = 0.6  # of the words around an answer, in a passage that is not as its file is
 
 
@@ -44,56 +56,73 @@ class Pair:
     text: str
     context: str
     gold: tuple[int, int] | None
-    is_of_file: bool  # that the question is about
+    is_best: bool  # the one that answers, or of its file the first found
 
     @property
     def answers(self) -> tuple[str, ...]:
         return (self.text[slice(*self.gold)],) if self.gold else ()
 
 
-def sets(*, held_out: bool) -> dict[str, list[dict[str, Any]]]:
-    """The documents of each set."""
+def sets(part: Part) -> dict[str, list[dict[str, Any]]]:
+    """The documents of each set of a part."""
     with lzma.open(DATA, "rt", encoding="utf-8") as file:
         rows = list(map(json.loads, file))
-    rows = [row for row in rows if row.get("held_out", False) == held_out]
+    rows = [row for row in rows if row.get("part", "training") == part]
     return {name: [row for row in rows if row["set"] == name] for name in sorted({row["set"] for row in rows})}
 
 
-def memory_of(model: RetrieverReader, documents: Iterable[Mapping[str, Any]], folder: Path) -> list[Question]:
-    """Make the memory of a set, `bank.mbc` in a folder, unless it is there; returns its questions."""
-    questions = []
-    is_new = not (folder / "bank.mbc").exists()
-    for document in documents:
-        path = folder / "documents" / document["file"]
-        if is_new:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(document["text"], encoding="utf-8")
-        for asked in document["questions"]:
-            answer = asked["a"] or ""
-            questions.append(Question(asked["q"], str(path.resolve()), answer, asked.get("in") or answer))
-    if is_new:
-        with Memory(folder / "bank.mbc", model) as memory:
-            for _event in memory.add([folder / "documents"]):
-                pass
-    return questions
+def make_memory(model: RetrieverReader, texts: Mapping[str, str], folder: Path) -> None:
+    """Make a memory of texts by file, `bank.mbc` in a folder with the files, unless it is there."""
+    files = {folder / "documents" / name: text for name, text in texts.items()}
+    if (folder / "bank.mbc").exists() and all(
+        file.exists() and file.read_text(encoding="utf-8") == text for file, text in files.items()
+    ):
+        return
+    if folder.exists():
+        shutil.rmtree(folder)
+    for file, text in files.items():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+    with Memory(folder / "bank.mbc", model) as memory:
+        for _event in memory.add([folder / "documents"]):
+            pass
 
 
-def held_out_memory(model: RetrieverReader, folder: Path) -> list[Question]:
-    """The same for all that is held out, in one memory."""
-    numbered = enumerate(sets(held_out=True).values())
+def ask_about(model: RetrieverReader, documents: Sequence[Mapping[str, Any]], folder: Path) -> list[Question]:
+    """The questions about documents, whose memory is made in a folder."""
+    make_memory(model, {document["file"]: document["text"] for document in documents}, folder)
+    return [
+        Question(asked["q"], str(file), asked["a"] or "", asked.get("in") or asked["a"] or "")
+        for document in documents
+        for file in [(folder / "documents" / document["file"]).resolve()]
+        for asked in document["questions"]
+    ]
+
+
+def ask_about_part(model: RetrieverReader, part: Part, folder: Path) -> list[Question]:
+    """The same for all sets of a part, in one memory."""
+    numbered = enumerate(sets(part).values())
     documents = [row | {"file": f"{number}/{row['file']}"} for number, rows in numbered for row in rows]
-    return memory_of(model, documents, folder)
+    return ask_about(model, documents, folder)
 
 
-def pairs(model: RetrieverReader, folder: Path, *, held_out: bool, seed: int) -> Iterator[Pair]:
-    """All questions with the passage of their file that answers them, or seems to, and some with another one."""
+def pairs(model: RetrieverReader, part: Part, folder: Path, seed: int) -> Iterator[Pair]:
+    """All questions with the passage of their file that answers them, or seems to.
+
+    For training, with passages of other documents, or others of the same, that were found for some, and without some of
+    those that have no answer: so many that the words of a question do not tell whether it has one.
+    """
     random = np.random.default_rng(seed)
-    for name, documents in sets(held_out=held_out).items():
-        questions = memory_of(model, documents, folder / name)
+    asked = {name: ask_about(model, documents, folder / name) for name, documents in sets(part).items()}
+    odds = odds_of_none(asked) if part == "training" else {}
+    for name, questions in asked.items():
         with MemoryBank.open(folder / name / "bank.mbc", read_only=True) as bank, bank.snapshot():
             found = model.search([question.text for question in questions], model.scope(bank), top=1024).chunks
             passages = Passages(bank, model.chunker)
             for question, hits in zip(questions, found, strict=True):
+                guess = odds.get(question.text, _NONE)
+                if not question.answer and random.random() >= _NONE / guess:
+                    continue
                 sources = passages.of(hit.chunk for hit in hits)
                 texts = {hit.chunk: sources[hit.chunk].passage or "" for hit in hits}
                 own = [chunk for chunk in texts if sources[chunk].path == question.file]
@@ -102,14 +131,52 @@ def pairs(model: RetrieverReader, folder: Path, *, held_out: bool, seed: int) ->
                     continue
                 best = min(golds, key=lambda chunk: -golds[chunk][2]) if golds else own[0]  # the first found wins a tie
                 chosen = [best]
-                if random.random() < _WRONG:
-                    others = [chunk for chunk in list(texts)[:_MOST_WRONG] if chunk not in {best, *golds}]
-                    chosen += others[int(random.integers(max(1, len(others)))) :][:1]
+                others = [chunk for chunk in list(texts)[:_WRONG_AMONG] if chunk not in {best, *golds}]
+                if question.answer and others and random.random() < _NONE - guess:
+                    chosen.append(int(random.choice(others)))
                 for chunk in chosen:
                     context = passages.known(chunk).context
                     context = context if matches(question.text, context) else ""
                     gold = golds[chunk][:2] if chunk in golds else None
                     yield Pair(question.text, texts[chunk], context, gold, chunk == best)
+
+
+def odds_of_none(asked: Mapping[str, Sequence[Question]]) -> dict[str, float]:
+    """The odds that a question has no answer, by its words alone: a logistic regression fitted to other sets.
+
+    Args:
+        asked: questions by set.
+    """
+    every = [question for questions in asked.values() for question in questions]
+    fold = torch.tensor([at % _FOLDS for at, questions in enumerate(asked.values()) for _ in questions])
+    words = [[*dict.fromkeys(re.findall(r"\w+", question.text.lower()))] for question in every]
+    counts = Counter(chain.from_iterable(words))
+    columns = {word: at for at, word in enumerate(word for word, count in counts.items() if count >= _FEWEST)}
+    there = torch.zeros(len(every), len(columns) + 1)
+    there[:, -1] = 1.0  # for the intercept
+    for row, said in enumerate(words):
+        there[row, [columns[word] for word in said if word in columns]] = 1.0
+    is_none = torch.tensor([not question.answer for question in every], dtype=torch.float32)
+    logits = torch.zeros(len(every))
+    for number in range(_FOLDS):
+        others = fold != number
+        logits[~others] = there[~others] @ _regression(there[others], is_none[others])
+    return {question.text: math.exp(logit) for question, logit in zip(every, logits.tolist(), strict=True)}
+
+
+def _regression(inputs: Tensor, targets: Tensor) -> Tensor:
+    """The weights of a logistic regression with ridge penalty."""
+    weights = torch.zeros(inputs.shape[1], requires_grad=True)
+    optimizer = torch.optim.LBFGS([weights], max_iter=100, line_search_fn="strong_wolfe")
+
+    def loss() -> float:
+        optimizer.zero_grad()
+        fit = binary_cross_entropy_with_logits(inputs @ weights, targets) + _RIDGE * weights.square().sum()
+        fit.backward()
+        return fit.item()
+
+    optimizer.step(loss)
+    return weights.detach()
 
 
 def place_of(question: Question, passage: str) -> tuple[int, int, float] | None:

@@ -17,19 +17,18 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from confidence import area
 from encoder import ENCODER
-from everyday import Pair
 from everyday import pairs as every_pair
 from low_rank import add_low_rank
 from near_misses import contrast, names_after
 from options import begin, mini_settings, stage_parser
 from reader_data import (
     Example,
-    Row,
     Stage,
     Tokens,
     WrongPassages,
@@ -173,11 +172,20 @@ def learning_rate(step: int, steps: int, peak: float, warmup: int) -> float:
     return peak * min((step + 1) / warmup, (steps - step) / (steps - warmup))
 
 
-def figures(reader: SpanReader, rows: Sequence[Row | Pair]) -> str:
-    """EM and F1, given the right passage; and the AUC of the margin, which is lower where nothing answers or it is wrong."""
-    contexts = [[row.context] for row in rows]
-    read = reader.spans([row.question for row in rows], [[row.text] for row in rows], contexts)
-    spans = [(span, row.answers) for (span,), row in zip(read, rows, strict=True) if span]
+class Judged(NamedTuple):
+    """A question that is held out, with the passage that answers it, or seems to."""
+
+    question: str
+    text: str
+    context: str
+    answers: Sequence[str]
+
+
+def figures(reader: SpanReader, several: Sequence[Judged]) -> str:
+    """EM and F1 of those with an answer, and AUC: how often a right answer has a larger margin than another."""
+    questions, texts, contexts, golds = zip(*several, strict=True)
+    read = reader.spans(questions, [[text] for text in texts], [[context] for context in contexts])
+    spans = [(span, answers) for (span,), answers in zip(read, golds, strict=True) if span]
     matches = [compare(span.text, answers) if answers else None for span, answers in spans]
     em, f1 = np.mean([(match.exact_match, match.f1) for match in matches if match], 0)
     is_right = np.array([match is not None and match.exact_match for match in matches])
@@ -186,7 +194,7 @@ def figures(reader: SpanReader, rows: Sequence[Row | Pair]) -> str:
 
 def prepare(
     args: argparse.Namespace, tokenizer: PreTrainedTokenizerBase, longest_answer: int
-) -> tuple[list[list[Example]], dict[str, Sequence[Row | Pair]]]:
+) -> tuple[list[list[Example]], dict[str, list[Judged]]]:
     """The batches in training order, and held-out questions by kind."""
     started = time.monotonic()
     stages = [NEAR_MISSES] if args.near_misses else CURRICULUM[-1:] if args.start else CURRICULUM
@@ -201,15 +209,17 @@ def prepare(
         rows = random.Random(first).sample(rows, round(args.share * len(rows)))
         names = names_after(row.question for row in rows)
         rows = [contrast(row, names, first) for row in rows]
+    chosen = [row for row in held_out if row.source in CURRICULUM[-1].sets[:2] and row.answers]
+    judged = {"SQuAD": [Judged(row.question, row.text, "", row.answers) for row in chosen]}
     everyday = list[Example]()
     if args.everyday:
-        model = load_model("mini", reader=args.reader)
+        model = load_model("mini", reader=args.reader, device=args.device)
         assert isinstance(model, RetrieverReader)
         folder = args.out.parent / "everyday"
-        pairs = every_pair(model, folder, held_out=False, seed=first)
+        pairs = every_pair(model, "training", folder, first)
         everyday = everyday_examples(pairs, model.reader, longest_answer=longest_answer) * args.everyday
-        kept = [pair for pair in every_pair(model, folder, held_out=True, seed=0) if pair.is_of_file]
-        print(f"{len(everyday):,} everyday, {len(kept):,} held out", flush=True)
+        kept = [pair for pair in every_pair(model, "calibration", folder, 0) if pair.is_best]
+        judged["everyday"] = [Judged(pair.question, pair.text, pair.context, pair.answers) for pair in kept]
     tokens = Tokens(tokenizer, rows)
     wrong = WrongPassages(load_encoder(ENCODER, device=args.device), tokens, rows, args.out / "vectors.safetensors")
     plan: list[list[Example]] = []
@@ -236,15 +246,13 @@ def prepare(
         )
         plan += cuts
     print(f"prepared in {time.monotonic() - started:.0f} s", flush=True)
-    chosen = [row for row in held_out if row.source in CURRICULUM[-1].sets[:2] and row.answers]
-    judged: dict[str, Sequence[Row | Pair]] = {"SQuAD": chosen} | ({"everyday": kept} if args.everyday else {})
     return plan, {name: random.Random(0).sample(some, min(len(some), JUDGED)) for name, some in judged.items()}
 
 
 def learn(
     reader: TrainedReader,
     plan: Sequence[Sequence[Example]],
-    held_out: Mapping[str, Sequence[Row | Pair]],
+    held_out: Mapping[str, Sequence[Judged]],
     settings: ReaderSettings,
     args: argparse.Namespace,
 ) -> None:
@@ -286,9 +294,12 @@ def learn(
             if (step + 1) % args.save_every == 0 or step + 1 == len(steps):
                 checkpoint.save(step + 1)
                 save(reader, args.out / WEIGHTS)
-                latest = load_span_reader(args.out / WEIGHTS, settings)
-                for name, rows in held_out.items():
-                    print(f"  held out, {name}: {figures(latest, rows)}", flush=True)
+                judge(load_span_reader(args.out / WEIGHTS, settings), held_out)
+
+
+def judge(reader: SpanReader, held_out: Mapping[str, Sequence[Judged]]) -> None:
+    for name, several in held_out.items():
+        print(f"  held out, {name}: {figures(reader, several)}", flush=True)
 
 
 def trained_parameters(reader: TrainedReader) -> dict[str, nn.Parameter]:
@@ -328,7 +339,12 @@ def main() -> None:
     parser.add_argument(
         "--start", type=Path, help="folder of a reader to train further, with the last stage; the mean of both is kept"
     )
-    parser.add_argument("--new-weight", type=float, default=0.5, help="what the new weights count for in that mean")
+    parser.add_argument(
+        "--new-weight",
+        type=float,
+        default=0.5,
+        help="what the new weights count for in that mean; a rerun with another one judges it",
+    )
     parser.add_argument("--near-misses", action="store_true", help="train it on questions that are nearly answered")
     parser.add_argument(
         "--everyday", type=int, default=0, help="with --start: how often to read each of the everyday questions"
@@ -342,6 +358,8 @@ def main() -> None:
     parser.add_argument("--none", type=float, default=0.25, help="share of questions whose passage has no answer")
     parser.add_argument("--save-every", type=int, default=250)
     args = begin(parser)
+    if args.everyday and not args.start:
+        parser.error("--everyday needs --start: only a trained reader is trained on them")
     settings = reader_of(mini_settings(), args.reader)
 
     encoder = load_encoder(settings.encoder, device=args.device)
@@ -364,6 +382,8 @@ def main() -> None:
     if args.start:
         meet(reader, args.start, args.new_weight)
         save(reader, args.out / WEIGHTS)
+        print(f"new weights count {args.new_weight:.0%}")
+        judge(load_span_reader(args.out / WEIGHTS, settings), held_out)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
 
 import numpy as np
 from encoder import sentence_vectors
@@ -70,7 +69,6 @@ class Row:
     text: str
     question: str
     answers: tuple[str, ...]
-    context: ClassVar[str] = ""
 
 
 @dataclass(frozen=True)
@@ -158,8 +156,7 @@ class Tokens:
         return [tokens[:_LONGEST_QUESTION] for tokens in ids]
 
     def encoding(self, question: Sequence[int], passage: Sequence[int]) -> Encoding:
-        cls, sep = self._tokenizer.cls_token_id, self._tokenizer.sep_token_id
-        return Encoding([cls, *question, sep, *passage, sep], len(question) + 2, len(question) + 2)
+        return Encoding.of(question, (), passage, self._tokenizer.cls_token_id, self._tokenizer.sep_token_id)
 
     def golds(self, row: Row) -> Golds:
         """Token spans of the answer's occurrences, only those on word boundaries if there are any."""

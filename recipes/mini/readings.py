@@ -4,10 +4,10 @@
 
 For each domain, a memory of some paragraphs that answer questions and of others beside them, each a file named after
 its title. A question is asked as it is, with its paragraph removed, and changed so that its answer no longer answers it
-(`near_misses.py`), and all passages that were read are written to `READER-DOMAIN.jsonl` with what was found in them. The
-last domain is what `everyday.py` holds out, with its own questions that nothing answers. A rerun continues; more
-`--questions` add to what is there. Paragraphs with questions are held out of the readers' training. Nothing of
-`squad_val` or Wikinews is read.
+(`near_misses.py`), and all passages that were read are written to `READER-DOMAIN.jsonl` with what was found in them.
+The last domain is the part of `everyday.py` for calibration, with its own questions that nothing answers. A rerun
+continues; more `--questions` add to what is there. Paragraphs with questions are held out of the readers' training.
+Nothing of `squad_val`, Wikinews or the everyday tests is read.
 """
 
 import json
@@ -18,12 +18,12 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from everyday import held_out_memory
+from everyday import ask_about_part, make_memory
 from near_misses import names_in, near_miss, of_another_sentence
 from options import begin, stage_parser
 from reader_data import Row, is_held_out, read_rows
 
-from mbc_engine import Memory, RetrieverReader, load_model
+from mbc_engine import RetrieverReader, load_model
 from mbc_engine.bank import MemoryBank
 from mbc_engine.metrics import compare
 from mbc_engine.mini.retrieval import Scope
@@ -92,13 +92,7 @@ def remembered(model: RetrieverReader, data: Path, domain: str, folder: Path) ->
     texts = [*about, *others][:PARAGRAPHS]
     named = {row.text: re.sub(r"\W+", " ", row.title).strip() for row in rows}
     files = {text: f"{named[text]} {number:03d}.txt".strip() for number, text in enumerate(texts)}
-    if not (folder / "bank.mbc").exists():
-        (folder / "documents").mkdir(parents=True, exist_ok=True)
-        for text, file in files.items():
-            (folder / "documents" / file).write_text(text, encoding="utf-8")
-        with Memory(folder / "bank.mbc", model) as memory:
-            for _event in memory.add([folder / "documents"]):
-                pass
+    make_memory(model, {file: text for text, file in files.items()}, folder)
     several = [chooser.sample(by_text[text], min(len(by_text[text]), 4)) for text in about]
     chosen = [rows[turn] for turn in range(4) for rows in several if turn < len(rows)]
     names = names_in(row.question for row in rows)
@@ -116,8 +110,8 @@ def remembered(model: RetrieverReader, data: Path, domain: str, folder: Path) ->
 
 
 def everyday(model: RetrieverReader, folder: Path) -> list[Asked]:
-    """The same for the documents that `everyday.py` holds out, all in one memory."""
-    questions = held_out_memory(model, folder)
+    """Make the memory of the everyday files for calibration, unless it is there; returns their questions."""
+    questions = ask_about_part(model, "calibration", folder)
     random.Random(EVERYDAY).shuffle(questions)
     return [
         Asked(each.text, "" if each.answer else NOT_THERE, (each.answer,) if each.answer else (), Path(each.file).name)
@@ -174,7 +168,9 @@ def _without(hits: Sequence[Hit], chunks: set[int]) -> list[Hit]:
 def main() -> None:
     parser = stage_parser(__doc__, "data", "out", "threads", "device", "seed")
     parser.add_argument("--reader", required=True, help="the reader's name in mini's config.toml")
-    parser.add_argument("--questions", type=int, default=400, help="most rows of a domain")
+    parser.add_argument(
+        "--questions", type=int, default=400, help="most rows of a domain; everyday has three times as many"
+    )
     args = begin(parser)
     model = load_model("mini", device=args.device, reader=args.reader)
     assert isinstance(model, RetrieverReader)

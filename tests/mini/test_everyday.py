@@ -2,18 +2,28 @@ import runpy
 from itertools import chain
 from pathlib import Path
 
-RECIPE = runpy.run_path(str(Path(__file__).parents[2] / "recipes" / "mini" / "everyday.py"))
-sets, Question, place_of = RECIPE["sets"], RECIPE["Question"], RECIPE["place_of"]
+EVERYDAY = runpy.run_path(str(Path(__file__).parents[2] / "recipes" / "mini" / "everyday.py"))
+sets, Question, place_of = EVERYDAY["sets"], EVERYDAY["Question"], EVERYDAY["place_of"]
 
 
 def test_each_answer_stands_once_in_what_is_around_it_in_its_text():
-    kept, trained_on = sets(held_out=True), sets(held_out=False)
-    assert not kept.keys() & trained_on.keys()
-    for document in chain(*kept.values(), *trained_on.values()):
+    parts = [sets(part) for part in ("training", "calibration", "test")]
+    assert [len(part) for part in parts] == [93, 5, 8]
+    for document in chain(*(documents for part in parts for documents in part.values())):
         for asked in document["questions"]:
             if asked["a"] is not None:
                 around = asked.get("in", asked["a"])
                 assert (document["text"].count(around), around.count(asked["a"])) == (1, 1), asked
+
+
+def test_the_words_of_a_question_may_tell_that_it_has_no_answer():
+    def asked(number):
+        subjects = [f"the {name}{number}" for name in ("shop", "club", "boat")]
+        with_answer = [Question(f"when does {subject} open", "a.txt", "May", "May") for subject in subjects]
+        return [*with_answer, *(Question(f"what did {subject} cost", "a.txt", "", "") for subject in subjects)]
+
+    odds = EVERYDAY["odds_of_none"]({str(number): asked(number) for number in range(10)})
+    assert all((odds[text] > 1) == ("cost" in text) for text in odds)
 
 
 def test_an_answer_is_found_in_a_passage_that_is_not_as_its_file_is():
