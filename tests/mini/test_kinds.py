@@ -87,6 +87,8 @@ MILL = "# The mill\n\nStarting the mill:\n\n1. Open the gate.\n2. Lift the sluic
         ("Which animals are kept?", "cats", "The house\n\n1. Pets. There are cats and dogs.\n\n2. Keys. Two are kept.", None),
         ("What are the rules?", "", "The rules\n\n1. Pay. It is due.\n2. Wait. It is late.", ("Pay. It is due. and Wait. It is late.", 2)),
         ("what should a new member bring", "a rope", "Bring:\n- a rope\n- a lamp", ("a rope and a lamp", 2)),
+        ("Which bulbs go in stairway A?", "GU10", "# Bulbs\n- stairway A has GU10\n- cellar has E27", None),
+        ("Which bulbs are there?", "GU10", "# Bulbs\n- stairway A has GU10\n- cellar has E27", ("stairway A has GU10 and cellar has E27", 2)),
         ("How can a younger member apply?", "letter", "It is free. Members apply by letter.", ("Members apply by letter.", 0)),
         ("which machines stand in the far shed", "", "name: Saw; place: far shed\nname: Drill; place: far barn\nname: Lathe; place: far shed",
          ("Saw and Lathe", 2)),
@@ -95,6 +97,7 @@ MILL = "# The mill\n\nStarting the mill:\n\n1. Open the gate.\n2. Lift the sluic
         ("Why was it closed?", "fire", "It closed because of a fire and was sold in May.", ("a fire", 0)),
         ("Why was it closed?", "speed", "It closed because of noise and speed.", ("noise and speed", 0)),
         ("Why was it closed?", "rust", "Its rust was a danger.", None),
+        ("Why was it closed?", "rust", f"It closed because of rust {'and so on and on ' * 10}", None),  # speech
         ("Why is the mill closed?", "1820", "The mill is of 1820. It was closed because otters nested there.",
          ("otters nested there", 0)),
         ("Why was the mill sold?", "1820", "The mill is of 1820. It was wet because of rain.", None),

@@ -106,7 +106,10 @@ def whole_list(kind: Kind, question: str, passages: Sequence[Passage], best: int
             is_named = is_named and is_list and not content_stems(question).isdisjoint(stems_of(before))
         if kind == "steps" and not (_is_numbered(entries) or before.endswith(":") or before == title):
             continue  # things to choose from, or parts of something
-        is_in = at == best and passage.span and passage.span[0] < last and passage.span[1] > first and not is_prose
+        span = passage.span if at == best and not is_prose else None
+        is_in = span is not None and span[0] < last and span[1] > first
+        if span and kind == "list" and _is_of_one(wanted, f"{passage.context} {before}", entries, span):
+            is_in = False
         if is_named or (is_in and len(entries) > 1):
             whole = (
                 _continued(at, entries, lists, passages) if _is_numbered(entries) else [(at, one) for one in entries]
@@ -134,6 +137,13 @@ def whole_list(kind: Kind, question: str, passages: Sequence[Passage], best: int
     first_line = text.partition("\n")[0]
     is_certain = len(items) > 2 and not missing(wanted, f"{passages[best].context} {first_line} {sentence}")
     return Reply(on_one_line(text[start:end]), items, is_certain)
+
+
+def _is_of_one(wanted: set[str], above: str, entries: Sequence[_Entry], span: tuple[int, int]) -> bool:
+    """Whether only the entry with this span says what is asked for, and not what stands above the list or in others."""
+    own = [entry.text for entry in entries if entry.start < span[1] and entry.end > span[0]]
+    others = " ".join([above, *(entry.text for entry in entries if entry.text not in own)])
+    return len(own) == 1 and bool(missing(wanted, others) - missing(wanted, own[0]))
 
 
 def length_of_list(question: str, passages: Sequence[Passage]) -> Reply | None:

@@ -28,6 +28,7 @@ from mbc_engine.text.document import MONTH_NAMES
 from mbc_engine.text.language import canonical_question
 
 _MOST_SENTENCES, _MOST_QUOTED, _ENOUGH_CHARACTERS = 5, 3, 500
+_LONGEST_CLAUSE: Final = 40  # words; what was transcribed may have no other end
 _BECAUSE: Final = re.compile(
     r"\b(?:because(?: of)?|due to|owing to|thanks to|as a result of|in order to|so that|since)\s+",
     re.IGNORECASE,
@@ -59,7 +60,8 @@ def cause(question: str, passage: Passage) -> Reply | None:
         return None
     begin = min(start, before[-1].end())
     stop = _CLAUSE_END.search(text, end, last)
-    return Reply(on_one_line(text[begin : stop.start() if stop else max(last, end)]))
+    clause = on_one_line(text[begin : stop.start() if stop else max(last, end)])
+    return Reply(clause) if len(clause.split()) <= _LONGEST_CLAUSE else None
 
 
 def summary(question: str, passages: Sequence[Passage]) -> Reply | None:
