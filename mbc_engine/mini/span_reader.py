@@ -24,15 +24,16 @@ from mbc_engine.errors import ModelError
 from mbc_engine.lm.bert import Bert, Floats, batches, map_tensors
 from mbc_engine.lm.packaged import version_of
 from mbc_engine.lm.quantized import kept_layers
-from mbc_engine.mini.penalties import Penalty, penalties
 from mbc_engine.text.chunks import NARROW, split_sentences
-from mbc_engine.text.dates import SHORT_NAMES, asks_when
+from mbc_engine.text.dates import SHORT_NAMES, asks_when, parts_of_other_years
 from mbc_engine.text.language import canonical_question
 
 # How many of each passage's likeliest spans are used to estimate confidence in the best.
 _RIVALS: Final = 20
 # The width of the products by which pairs of a span's edges are scored.
 PAIR_RANK: Final = 64
+# What spans lose in a clause or sentence about other years than those that the question names.
+_ANOTHER_YEAR: Final = 5.0
 _GAP: Final = re.compile(r"\n\s*\n")  # which no span goes across
 # Read of a passage; a chunk has half of them, unless somebody made it.
 _MOST_TOKENS: Final = 512
@@ -124,8 +125,8 @@ class SpanReader:
             for encoding, offsets in self.encodings(question, text, contexts[number][passage] if contexts else "")
         ]
         best: list[list[Span | None]] = [[None] * len(texts) for texts in passages]
-        lost = [
-            [list(penalties(question, text)) for text in texts]
+        others = [
+            [parts_of_other_years(question, text) for text in texts]
             for question, texts in zip(questions, passages, strict=True)
         ]
 
@@ -135,7 +136,7 @@ class SpanReader:
             several = self.encoder.states(ids, starts, calls=len(cut))
             return [
                 self._best_span(
-                    states, encoding.start, passages[number][passage], passage, offsets, lost[number][passage]
+                    states, encoding.start, passages[number][passage], passage, offsets, others[number][passage]
                 )
                 for states, (number, passage, encoding, offsets) in zip(several, several_jobs, strict=True)
             ]
@@ -191,15 +192,12 @@ class SpanReader:
         text: str,
         passage: int,
         offsets: Offsets,
-        lost: Sequence[Penalty],
+        others: Sequence[tuple[int, int]],
     ) -> Span:
         none, scores = self.head.none(states), self.head.scores(states[start:-1])
-        firsts, lasts = np.array(offsets).T
-        for edge, low, high, loss in lost:
-            if edge == "first":
-                scores[(low <= firsts) & (firsts < high)] -= loss
-            else:
-                scores[:, (low < lasts) & (lasts <= high)] -= loss
+        firsts = np.array(offsets)[:, 0]
+        for low, high in others:
+            scores[(low <= firsts) & (firsts < high)] -= _ANOTHER_YEAR
         paragraphs = np.searchsorted([gap.start() for gap in _GAP.finditer(text)], firsts)
         scores[paragraphs[:, None] != paragraphs] = -np.inf
         flat = scores.reshape(-1)

@@ -189,8 +189,6 @@ def test_as_many_chunks_are_read_as_needed(model, monkeypatch, shares, margin, r
         ("What does an inspection cost?", ("Inspection: 42 euros", "Inspection: 49 euros"), "49", 5.0),
         ("What does an inspection cost?", ("Inspection: 42 euros", "Repair: 49 euros"), "42", 6.0),
         ("What did an inspection cost in 2024?", ("Inspection: 42 euros", "Inspection: 49 euros"), "42", 6.0),
-        ("When did Ada die?", ("Name: Ada; Hired: 2021; Days: 4", "Ada is here."), "2021", 2.0),
-        ("When did we hire Ada?", ("Name: Ada; Hired: 2021; Days: 4", "Ada is here."), "2021", 6.0),
         ("When does it open?", ("It opens the door.", "It opens at 10."), "10", 5.0),
         ("What was gas in May?", ("Gas for June was 42.", "Gas was 49."), "49", 5.0),
         ("What was gas in May?", ("Gas, with June, was 42 (3.5.2024).", "It was 49."), "42", 6.0),
