@@ -94,7 +94,7 @@ def whole_list(kind: Kind, question: str, passages: Sequence[Passage], best: int
         for each in lists_in(passages[at].text)
     ]
     for at, entries in sorted(lists, key=lambda placed: kind == "steps" and not _is_numbered(placed[1])):
-        passage, first, last = passages[at], entries[0].start, entries[-1].end
+        passage, first = passages[at], entries[0].start
         before = passage.text[:first].rstrip().rpartition("\n\n")[2]
         title = passage.text.partition("\n")[0] if kind in ("steps", "keywords") else ""
         is_prose = kind == "list" and 2 * sum(len(split_sentences(entry.text)) > 1 for entry in entries) > len(entries)
@@ -106,10 +106,10 @@ def whole_list(kind: Kind, question: str, passages: Sequence[Passage], best: int
             is_named = is_named and is_list and not content_stems(question).isdisjoint(stems_of(before))
         if kind == "steps" and not (_is_numbered(entries) or before.endswith(":") or before == title):
             continue  # things to choose from, or parts of something
-        span = passage.span if at == best and not is_prose else None
-        is_in = span is not None and span[0] < last and span[1] > first
-        if span and kind == "list" and _is_of_one(wanted, f"{passage.context} {before}", entries, span):
-            is_in = False
+        of_one = wanted if kind == "list" else set[str]()
+        is_in = (
+            at == best and not is_prose and _asks_for_all(of_one, f"{passage.context} {before}", entries, passage.span)
+        )
         if is_named or (is_in and len(entries) > 1):
             whole = (
                 _continued(at, entries, lists, passages) if _is_numbered(entries) else [(at, one) for one in entries]
@@ -139,11 +139,11 @@ def whole_list(kind: Kind, question: str, passages: Sequence[Passage], best: int
     return Reply(on_one_line(text[start:end]), items, is_certain)
 
 
-def _is_of_one(wanted: set[str], above: str, entries: Sequence[_Entry], span: tuple[int, int]) -> bool:
-    """Whether only the entry with this span says what is asked for, and not what stands above the list or in others."""
-    own = [entry.text for entry in entries if entry.start < span[1] and entry.end > span[0]]
+def _asks_for_all(wanted: set[str], above: str, entries: Sequence[_Entry], span: tuple[int, int] | None) -> bool:
+    """Whether a span is in a list, and not in the only entry that says what is wanted, if nothing above the list does."""
+    own = [entry.text for entry in entries if span and entry.start < span[1] and entry.end > span[0]]
     others = " ".join([above, *(entry.text for entry in entries if entry.text not in own)])
-    return len(own) == 1 and bool(missing(wanted, others) - missing(wanted, own[0]))
+    return len(own) > 1 or (len(own) == 1 and missing(wanted, others) <= missing(wanted, own[0]))
 
 
 def length_of_list(question: str, passages: Sequence[Passage]) -> Reply | None:
