@@ -135,5 +135,7 @@ def test_a_reader_names_only_a_file_of_its_model(name):
 
     config = parse_model_config(written("large-2.1_b"), "here")
     assert isinstance(config, RetrieverReaderConfig)
-    with pytest.raises(ConfigError, match=r"\.readers\.0\.name: (use letters|string should have at most)"):
+    with pytest.raises(
+        ConfigError, match=r"retriever_reader\.readers\.0\.name: (use letters|string should have at most)"
+    ):
         parse_model_config(written(name), "here")

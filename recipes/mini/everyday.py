@@ -30,7 +30,7 @@ from mbc_engine.sources import Passages, matches
 Part = Literal["training", "calibration", "test"]
 
 DATA: Final = Path(__file__).with_name("everyday.jsonl.xz")
-_WRONG_AMONG: Final = 4  # the first passages found
+_WRONG_AMONG: Final = 4  # of how many passages, the first found, a wrong one is drawn
 _NONE: Final = 0.8  # passages without an answer for each with one, whatever the words of the question
 _FOLDS: Final = 5
 _FEWEST: Final = 5  # questions that a word is in, to count

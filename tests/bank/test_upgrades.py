@@ -133,8 +133,9 @@ def test_upgraded_bank_is_written_as_any_other(tmp_path):
 def test_upgrade_says_where_the_old_file_is(tmp_path, caplog):
     MemoryBank.open(unpacked("format4-lm", tmp_path / "b\x1b.mbc")).close()
     first, second = (record.getMessage() for record in caplog.records)
-    assert rf"b\x1b.mbc' was upgraded to bank format {FORMAT_VERSION}" in first
-    assert first.endswith(r"the old file is kept as 'b\x1b.mbc.format4'.")
+    assert first.endswith(
+        rf"b\x1b.mbc' was upgraded to bank format {FORMAT_VERSION}; the old file is kept as 'b\x1b.mbc.format4'."
+    )
     assert "3 of its texts are compressed with a language model" in second
 
 

@@ -19,12 +19,13 @@ from tests.cli.stub_memory import answer, source
 def test_link_to_a_file_with_a_hostile_name(monkeypatch):
     console = Console(force_terminal=True, width=200, file=io.StringIO(), color_system="standard", highlight=False)
     monkeypatch.setattr(render, "out", console)
-    hostile = source("/a\x1b]8;;http:evil\x07.txt", "Ada moved.", line=3)
+    hostile = source("/a\x1b]8;;http:evil\x07.txt", "Ada moved.", line=3, date="2024-05-06")
     show_answer(answer("Aalen", hostile, source("gone.txt", None, state="gone", text_from="bank")))
     output = console.file.getvalue()
     assert re.findall(r"\x1b]8;[^;]*;([^\x1b]*)\x1b", output) == [Path(hostile.path).as_uri(), ""]
     assert "%1B%5D8" in output
     assert "a␛]8;;http:evil␇.txt:3" in output
+    assert " (2024-05-06)" in output
 
 
 @pytest.mark.parametrize(
@@ -93,9 +94,11 @@ def test_closest_passages(capsys):
     ]
 
 
-def test_a_withheld_answer(capsys):
+def test_withheld_answers_and_names_of_banks(capsys):
     show_answer(answer(None, withheld=True))
     assert capsys.readouterr().out == "Withheld: only 82% confident.\n"
+    show_answer(answer("Aalen", source()), with_bank=True)
+    assert capsys.readouterr().out.splitlines()[1] == "82% confident (high), found in /notes/ada.txt, in memory.mbc"
 
 
 def test_written_answer_lists_cited_sources(capsys):

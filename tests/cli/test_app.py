@@ -107,6 +107,19 @@ def test_quiet_prints_only_data(mbc, memory):
         assert (quiet.stdout, quiet.stderr) == (loud.stdout, "")
 
 
+def test_verbose_shows_where_options_came_from(mbc, small_bank, home, monkeypatch):
+    config = home / "config.toml"
+    config.write_text(f'bank = "{small_bank}"')
+    monkeypatch.setenv("MBC_CONFIG", str(config))
+    lines = mbc("--verbose", "bank", "info").stderr.splitlines()
+    assert lines[:2] == [f"config file: {config}", f"from the config: --bank {small_bank}"]
+    monkeypatch.setenv("MBC_BANK", str(small_bank))
+    lines = mbc("bank", "info", "--verbose").stderr.splitlines()
+    assert lines[1] == f"from the environment: --bank {small_bank}"
+    assert lines[-1].startswith("mbc bank info: 0.")
+    assert "--bank" not in mbc("bank", "info", "--verbose", "--bank", small_bank).stderr
+
+
 FULL = Path("/dev/full")
 
 

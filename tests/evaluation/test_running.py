@@ -154,7 +154,8 @@ def test_changed_questions_and_presets_are_refused(work, untrained, tmp_path, wh
     file = Path(given.datasets[0].test if what == "questions" else given.bases[0].preset)
     text = file.read_text()
     file.write_text(text.replace(old, new, 1))
-    with pytest.raises(DataError, match=f"closed-book online: The {what} of tiny-people have changed since the eval"):
+    changed = f"closed-book online: The {what} of tiny-people have changed since the evaluation began"
+    with pytest.raises(DataError, match=changed):
         work(given, skips=False)
     file.write_text(f"{comment}{text}")
     assert [event.stage for event in of_kind(work(given), StageStarted)] == ["closed-book online"]

@@ -178,12 +178,15 @@ def test_an_unwritable_folder_is_an_error(shared, models):
         pull("ada/tiny", models)
 
 
+ABSENT = "There is no ada/tiny on the hub, or you have no access to it."
+
+
 @pytest.mark.parametrize(
     ("error", "message"),
     [
         (errors.OfflineModeIsEnabled("offline"), "HF_HUB_OFFLINE is set, so the hub is not contacted."),
-        (http_error(errors.GatedRepoError, 403), "There is no ada/tiny on the hub, or you have no access to it."),
-        (http_error(errors.RepositoryNotFoundError, 404), "There is no ada/tiny on the hub, or you have no access"),
+        (http_error(errors.GatedRepoError, 403), ABSENT),
+        (http_error(errors.RepositoryNotFoundError, 404), ABSENT),
         (http_error(errors.HfHubHTTPError, 403, "Forbidden"), "The hub refused the request: Forbidden"),
         (http_error(errors.HfHubHTTPError, 500, "Out of order\nat all"), "The hub refused the request: Out of order"),
         (http_library.ConnectError("no route"), "The hub cannot be reached."),
